@@ -65,6 +65,7 @@ PUBLIC = {
     "activation_memory.h": "schedule",
     "activations.h": "api",
     "loss.h": "api",
+    "micro_batch.h": "api",
     "random.h": "api",
     "reversible.h": "api",
     "sampler.h": "api",

@@ -66,9 +66,9 @@ RecomputedStorages preview_recomputation(torch::nn::Module& module, const std::f
     const interpose::MeasuredBlocks::Block& block = facts.blocks[i];
     if (!block.place) continue;
     storages.blocks[*block.place] = {.name = modules[i].first,
-                                     .products = block.products,
-                                     .all = block.all,
-                                     .unsaved_products = block.unsaved_products};
+                                     .products = block.most.products,
+                                     .all = block.most.all,
+                                     .unsaved_products = block.most.unsaved_products};
   }
   for (size_t i = 0; i < open_at.size(); ++i) storages.moments.push_back({open_at[i], std::move(moments[i].in_memory)});
   return storages;

@@ -30,9 +30,9 @@ FactMessage message_of_facts(const MeasuredBlocks::Facts& facts) {
   FactMessage message;
   for (const MeasuredBlocks::Block& block : facts.blocks) {
     const int64_t place = block.place ? static_cast<int64_t>(*block.place) : kNotCalled;
-    message.insert(message.end(), {place, bytes_of_storages(block.products), bytes_of_storages(block.unsaved_products),
-                                   bytes_of_storages(block.all), nanoseconds(block.seconds),
-                                   nanoseconds(block.seconds_without_products)});
+    message.insert(message.end(), {place, bytes_of_storages(block.most.products),
+                                   bytes_of_storages(block.most.unsaved_products), bytes_of_storages(block.most.all),
+                                   nanoseconds(block.seconds), nanoseconds(block.seconds_without_products)});
   }
   message.insert(message.end(), facts.peaks.begin(), facts.peaks.end());
   return message;

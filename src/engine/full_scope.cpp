@@ -15,7 +15,7 @@ FullScope::FullScope(std::shared_ptr<Model> model, FullParametersOptions options
   parts_.check(schedule::Call::OpenFullParameters, "full_parameters");
   check_patterns();
   make_full();
-  parts_.driver.machine().open_full_scope();
+  parts_.driver.open_full_scope();
   parts_.full_scope = this;
 }
 
@@ -92,7 +92,7 @@ void FullScope::close() {
 
 void FullScope::end() {
   parts_.full_scope = nullptr;
-  parts_.driver.machine().close_full_scope();
+  parts_.driver.close_full_scope();
   for (auto& unit : parts_.units) unit->unbind();
 }
 

@@ -84,7 +84,7 @@ void Model::begin_load(Call call, std::string_view what, const std::vector<bool>
   }
   parts_.driver.begin_write();
   parts_.write_first_values(whole);
-  parts_.driver.machine().lose_values();
+  parts_.driver.lose_values();
 }
 
 void Model::publish() {
@@ -97,7 +97,7 @@ void Model::end_load(const std::vector<bool>& whole) {
   for (size_t i = 0; i < parts_.lost_values.size(); ++i) {
     if (whole[i]) parts_.lost_values[i] = false;
   }
-  if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.driver.machine().have_values();
+  if (std::ranges::none_of(parts_.lost_values, std::identity())) parts_.driver.have_values();
 }
 
 void Model::break_off_load(const std::vector<bool>& was_to_fill) {
@@ -147,6 +147,17 @@ void Model::set_gradient_divisor(double divisor) {
   parts_.gradients.set_divisor(divisor);
 }
 
+std::optional<int64_t> Model::begin_micro_batch(int64_t number) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.note_backward();
+  return parts_.driver.begin_micro_batch(number);
+}
+
+void Model::end_micro_batch(std::optional<int64_t> outer) noexcept {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.driver.end_micro_batch(outer);
+}
+
 void Model::begin_no_sync() {
   const std::lock_guard lock(parts_.mutex);
   parts_.driver.begin_local();
@@ -192,7 +203,7 @@ void Model::begin_trace() {
   FSDP_CHECK(!parts_.recorder.traced(), "trace: the model is traced already. Write or destroy that trace first.");
   parts_.recorder.begin_trace();
   for (int id = 0; id < static_cast<int>(parts_.units.size()); ++id) {
-    if (parts_.driver.gathers_ahead(id)) parts_.recorder.begins(Activity::Gather, id);
+    if (parts_.driver.gathers_for_next(id)) parts_.recorder.begins(Activity::Gather, id);
   }
 }
 

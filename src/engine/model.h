@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +78,9 @@ class Model {
   void close_gradients(std::string_view what);
   void zero_grad();
   void set_gradient_divisor(double divisor);
+  // In between, events belong to the micro-batch of this name. Returns the name before, which the end takes.
+  std::optional<int64_t> begin_micro_batch(int64_t number);
+  void end_micro_batch(std::optional<int64_t> outer) noexcept;
   // In between, backwards add to this rank's own gradients. May be nested.
   void begin_no_sync();
   void end_no_sync() noexcept;

@@ -88,7 +88,7 @@ Parts::Parts(ModelSpec spec)
       backward(link) {
   group = std::move(spec.group);
   store_activations(spec);
-  if (first_values.are_missing()) driver.machine().miss_values();
+  if (first_values.are_missing()) driver.miss_values();
   if (spec.sync_module_states) broadcast_buffers(0);
   group->barrier();
 }
@@ -121,7 +121,7 @@ void Parts::write_first_values(const std::vector<bool>& loaded) {
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   driver.guarded([&] { first_values.write(units, *group, loaded); });
-  driver.machine().have_values();
+  driver.have_values();
 }
 
 // A sum that has not ended has nothing to scale.

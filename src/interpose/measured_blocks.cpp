@@ -21,11 +21,6 @@ void add_storages(const StorageMarks& marks, Addresses known, MeasuredBlocks::St
   }
 }
 
-void keep_larger(MeasuredBlocks::Storages& most, MeasuredBlocks::Storages& other) {
-  if (sum_of(other) > sum_of(most)) most.swap(other);
-  other.clear();
-}
-
 void keep_larger(double& most, double& other) { most = std::max(most, std::exchange(other, 0)); }
 
 }  // namespace
@@ -35,37 +30,48 @@ MeasuredBlocks::MeasuredBlocks(size_t blocks, std::shared_ptr<ActivationCount> c
 
 // Inputs that are in the count are in its bytes, whatever the blocks keep. Those of a block that is called before any
 // parameter of the model was used are not.
-void MeasuredBlocks::begins(size_t block, const StorageMarks& inputs) {
+void MeasuredBlocks::begins(size_t block, const void* call, const StorageMarks& inputs) {
   const std::lock_guard lock(mutex_);
   note_peak();
   for (const StorageMark& input : inputs) {
     if (count_->is_kept(input.address())) inputs_.emplace(input.address(), input);
   }
   Measured& measured = blocks_[block];
-  if (!measured.most.place) measured.most.place = places_++;
-  ++measured.open;
+  if (!measured.facts.place) measured.facts.place = places_++;
+  measured.open.push_back({.call = call, .kept = {}});
   ++open_;
 }
 
-void MeasuredBlocks::ends(size_t block, const CallFacts& facts) {
+void MeasuredBlocks::ends(size_t block, const void* call, const CallFacts& facts) {
   const std::lock_guard lock(mutex_);
   Addresses known;
   for (const auto* marks : {&inputs_, &left_out_}) {
     for (const auto& [address, mark] : *marks) known.insert(address);
   }
-  Block& sum = blocks_[block].sum;
-  add_storages(facts.saved, known, sum.all);
-  add_storages(facts.products, known, sum.products);
+  Measured& measured = blocks_[block];
+  Kept& kept = std::ranges::find(measured.open, call, &OpenCall::call)->kept;
+  add_storages(facts.saved, known, kept.all);
+  add_storages(facts.products, known, kept.products);
   for (const StorageMark& saved : facts.saved) known.insert(saved.address());
-  add_storages(facts.products, known, sum.unsaved_products);
-  sum.seconds += facts.seconds;
-  sum.seconds_without_products += std::max(0.0, facts.seconds - facts.product_seconds);
+  add_storages(facts.products, known, kept.unsaved_products);
+  for (const auto storages : {&Kept::all, &Kept::products, &Kept::unsaved_products}) note_most(measured, storages);
+  measured.seconds += facts.seconds;
+  measured.seconds_without_products += std::max(0.0, facts.seconds - facts.product_seconds);
 }
 
-void MeasuredBlocks::closes(size_t block) {
+// Several are open where the block is called more than once in a forward, or where micro-batches are in flight.
+void MeasuredBlocks::note_most(Measured& measured, Storages Kept::*storages) {
+  Storages now;
+  for (const OpenCall& call : measured.open)
+    now.insert(now.end(), (call.kept.*storages).begin(), (call.kept.*storages).end());
+  Storages& most = measured.facts.most.*storages;
+  if (sum_of(now) > sum_of(most)) most = std::move(now);
+}
+
+void MeasuredBlocks::closes(size_t block, const void* call) {
   const std::lock_guard lock(mutex_);
   note_peak();
-  --blocks_[block].open;
+  std::erase_if(blocks_[block].open, [&](const OpenCall& one) { return one.call == call; });
   if (--open_ == 0) end_period();
 }
 
@@ -93,7 +99,7 @@ void MeasuredBlocks::end_moments() {
 size_t MeasuredBlocks::open_places() const {
   size_t places = 0;
   for (const Measured& measured : blocks_) {
-    if (measured.open > 0) places = std::max(places, *measured.most.place + 1);
+    if (!measured.open.empty()) places = std::max(places, *measured.facts.place + 1);
   }
   return places;
 }
@@ -107,12 +113,9 @@ void MeasuredBlocks::note_peak() {
 }
 
 void MeasuredBlocks::end_period() {
-  for (auto& [most, sum, open] : blocks_) {
-    keep_larger(most.products, sum.products);
-    keep_larger(most.all, sum.all);
-    keep_larger(most.unsaved_products, sum.unsaved_products);
-    keep_larger(most.seconds, sum.seconds);
-    keep_larger(most.seconds_without_products, sum.seconds_without_products);
+  for (Measured& measured : blocks_) {
+    keep_larger(measured.facts.seconds, measured.seconds);
+    keep_larger(measured.facts.seconds_without_products, measured.seconds_without_products);
   }
   inputs_.clear();
 }
@@ -121,7 +124,7 @@ MeasuredBlocks::Facts MeasuredBlocks::facts() {
   const std::lock_guard lock(mutex_);
   note_peak();
   Facts facts{.blocks = {}, .peaks = peaks_, .called = places_};
-  for (const Measured& measured : blocks_) facts.blocks.push_back(measured.most);
+  for (const Measured& measured : blocks_) facts.blocks.push_back(measured.facts);
   if (retained_) facts.peaks[places_] = std::ranges::max(facts.peaks);
   return facts;
 }

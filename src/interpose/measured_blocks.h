@@ -50,10 +50,14 @@ class MeasuredBlocks {
  public:
   using Storages = ActivationCount::Storages;
 
+  // Storages beyond the inputs.
+  struct Kept {
+    Storages products, all;
+    Storages unsaved_products;  // of the products
+  };
   struct Block {
     std::optional<size_t> place;  // in the order of their first calls; none: it was not called
-    Storages products, all;       // beyond the inputs
-    Storages unsaved_products;    // of the products
+    Kept most;                    // of all calls that were open at once
     double seconds = 0;           // of the second runs of a period
     double seconds_without_products = 0;
   };
@@ -72,23 +76,29 @@ class MeasuredBlocks {
   void tell_moments(const std::vector<ActivationCount::Moment>& moments, std::vector<size_t>& open_at);
   void end_moments();
 
-  // All so far. The maximum of each block over all periods; a period is from no open call to none.
+  // All so far. The times of each block are the maximum over all periods; a period is from no open call to none.
   Facts facts();
 
-  // Begins a call of that block, which keeps its inputs from now on.
-  void begins(size_t block, const StorageMarks& inputs);
-  void ends(size_t block, const CallFacts& facts);
+  // Begins a call of that block, which keeps its inputs from now on. The same address in all three.
+  void begins(size_t block, const void* call, const StorageMarks& inputs);
+  void ends(size_t block, const void* call, const CallFacts& facts);
   // It runs again, or is dropped.
-  void closes(size_t block);
+  void closes(size_t block, const void* call);
   // It ran again, and may once more: what it keeps then stays for longer than its backward.
   void is_retained();
 
  private:
+  struct OpenCall {
+    const void* call;
+    Kept kept;  // after its first run
+  };
   struct Measured {
-    Block most, sum;  // of a period, and of the calls of this one
-    int open = 0;
+    Block facts;
+    std::vector<OpenCall> open;
+    double seconds = 0, seconds_without_products = 0;  // of this period
   };
 
+  static void note_most(Measured& measured, Storages Kept::*storages);
   void note_peak();
   void end_period();
   size_t open_places() const;

@@ -20,7 +20,7 @@ MeasuredCall::MeasuredCall(std::shared_ptr<MeasuredBlocks> blocks, size_t block,
     : ResultList(std::move(choice)), blocks_(std::move(blocks)), block_(block) {
   StorageMarks marks;
   for (const torch::Tensor& input : inputs) add_mark(input, marks);
-  blocks_->begins(block_, marks);
+  blocks_->begins(block_, this, marks);
 }
 
 void MeasuredCall::saves(const torch::Tensor& tensor) { add_mark(tensor, saved_); }
@@ -34,7 +34,7 @@ void MeasuredCall::ends(bool stop_early) {
     facts.products.insert(facts.products.end(), entry.marks.begin(), entry.marks.end());
     if (!entry.marks.empty()) facts.product_seconds += entry.seconds;
   }
-  blocks_->ends(block_, facts);
+  blocks_->ends(block_, this, facts);
 }
 
 void MeasuredCall::compute(Computation& computation) {
@@ -64,7 +64,7 @@ bool MeasuredCall::holds(size_t number, const torch::Tensor& tensor) const {
 }
 
 void MeasuredCall::close() {
-  if (std::exchange(is_open_, false)) blocks_->closes(block_);
+  if (std::exchange(is_open_, false)) blocks_->closes(block_, this);
 }
 
 }  // namespace fsdp::interpose

@@ -87,7 +87,7 @@ void Executor::all_ended_backward() {
 void Executor::await_gather(UnitId unit) {
   if (facts_.divided() && agreement_.in_rounds()) await_peers(unit);
   performer_.await_gather(unit);
-  if (schedule_.set_ahead(unit, false)) count_gather(/*foreseen=*/true);
+  if (schedule_.set_begun_for_next(unit, false)) count_gather(/*foreseen=*/true);
 }
 
 // A peer that left the plan waits for this rank in a round. There the peer learns which gathers it missed.
@@ -100,7 +100,7 @@ void Executor::gather_ahead(const Actions& gathers, Order order) {
   guarded([&] {
     for (const Action& action : gathers) {
       gather(action, order);
-      schedule_.set_ahead(action.unit, true);
+      schedule_.set_begun_for_next(action.unit, true);
     }
   });
 }

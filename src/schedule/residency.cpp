@@ -65,11 +65,12 @@ int Residency::gathered_next() const {
   return static_cast<int>(std::ranges::count_if(progress_, &UnitProgress::gathered_next));
 }
 
-void Residency::release_all(FullUntil end, Actions& actions) {
+void Residency::release_all(FullUntil end, Actions& actions, const UseOrder* order) {
   for (UnitProgress& unit : progress_) unit.given_up = false;
   if (full_until_ > end) return;
   for (std::optional<UnitId> unit : std::vector(occupants_)) {
     if (!unit || pinned(*unit) || progress_[*unit].gathered_next()) continue;
+    if (order != nullptr && order->distance(*unit) != UseOrder::kNever) continue;
     await(*unit, actions);
     release(*unit, actions);
   }

@@ -58,8 +58,9 @@ class Residency {
   int gathered_next() const;
   // The number of a free buffer, or of one more.
   int spare_buffer() const { return free_buffer().value_or(buffers()); }
-  // `end` has come: everything goes that is full until then at most, and not pinned.
-  void release_all(FullUntil end, Actions& actions);
+  // `end` has come: everything goes that is full until then at most, and not pinned. Units that `order`, if there is
+  // one, uses again stay.
+  void release_all(FullUntil end, Actions& actions, const UseOrder* order = nullptr);
 
  private:
   struct Place {

@@ -11,14 +11,15 @@ Schedule::Schedule(const Limits& limits)
       residency_(progress_, limits.buffers, limits.full_until),
       reductions_(progress_, limits.gradient_buffers),
       record_(limits.units),
-      forward_uses_(limits.units) {}
+      micro_batches_(limits.units) {}
 
 Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
   const bool next = mode != mode_ || !std::equal(units.begin(), units.end(), current_.begin(), current_.end());
   const bool turns = (mode == Mode::Backward) != (mode_ == Mode::Backward);
   enter(mode, units);
+  if (mode == Mode::Backward) micro_batches_.backward_begins();
   for (UnitId unit : units) {
-    const bool taken = !in_use(unit);
+    const bool taken = !in_use(unit) || (turns && follows_given());
     if (taken || turns) record_.use(unit, mode);
     if (taken) use(unit, mode);
     residency_.touch(unit);
@@ -27,8 +28,8 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
 
   Actions actions;
   make_full(units, actions);
-  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses_, runs_again_, actions);
-  if (mode == Mode::Backward && !next && ran_again_) reductions_.goes_on(forward_uses_, actions);
+  if (mode == Mode::Backward && next) reductions_.use(units, forward_uses(), runs_again_, actions);
+  if (mode == Mode::Backward && !next && ran_again_) reductions_.goes_on(forward_uses(), actions);
   record_.add(actions);
   return actions;
 }
@@ -46,20 +47,26 @@ void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
 }
 
 void Schedule::use(UnitId unit, Mode mode) {
-  period_ == Period::Evaluation ? evaluation_.use(unit) : training_order().use(unit, mode);
-  if (mode != Mode::Backward) ++forward_uses_[unit];
+  if (period_ == Period::Evaluation) {
+    evaluation_.use(unit);
+  } else {
+    follows_given() ? given_.use(unit, mode) : training_order().use(unit, mode);
+  }
+  if (mode != Mode::Backward) micro_batches_.use(unit, writes_);
 }
 
 const UseOrder& Schedule::order() const {
   if (period_ == Period::Evaluation) return evaluation_;
+  if (follows_given()) return given_;
   return period_ == Period::BackwardAlone ? backward_alone_ : training_;
 }
 
-// A forward without gradients in a training period is that of a checkpointed block, which the backward repeats. A
-// period may begin with one: then it is an evaluation, too, until the plan or a use with gradients says more.
+// A forward without gradients in a training period, or in a micro-batch with a name, is that of a checkpointed block,
+// which the backward repeats. A period may begin with one: then it is an evaluation, too, until the plan or a use with
+// gradients says more.
 void Schedule::enter(Mode mode, std::span<const UnitId> units) {
   mode_ = mode;
-  if (mode != Mode::ForwardWithoutGradients) {
+  if (mode != Mode::ForwardWithoutGradients || micro_batches_.is_named()) {
     if (period_ == Period::Undecided) period_ = Period::Training;
     if (!is_training()) begin_training(mode, units.front());
     return;
@@ -75,8 +82,9 @@ void Schedule::enter(Mode mode, std::span<const UnitId> units) {
 }
 
 void Schedule::begin_training(Mode mode, UnitId first) {
-  const std::vector<UnitId> before =
-      period_ == Period::Evaluation ? evaluation_.take_beginning_of_training(first) : std::vector<UnitId>();
+  const std::vector<UnitId> before = period_ == Period::Evaluation && !micro_batches_.is_named()
+                                         ? evaluation_.take_beginning_of_training(first)
+                                         : std::vector<UnitId>();
   const std::vector<UnitId> current = before.empty() ? std::vector<UnitId>() : current_;
   end_period();
   current_ = current;
@@ -97,7 +105,7 @@ void Schedule::end_period() {
   record_.abandon_micro_batch();
   period_ = Period::None;
   current_.clear();
-  forward_uses_.assign(forward_uses_.size(), 0);
+  micro_batches_.period_ends();
 }
 
 void Schedule::set_followed(bool followed) {
@@ -109,6 +117,7 @@ void Schedule::suspend_plans() {
   const bool suspended = followed_ || !trust_.trusted();
   training_.suspend(suspended);
   backward_alone_.suspend(suspended);
+  given_.suspend(suspended);
   evaluation_.suspend(suspended);  // a checkpointed block's forward may come before anything else
   reductions_.set_alike(trust_.trusted());
 }
@@ -129,12 +138,14 @@ std::vector<int> Schedule::learnt() const {
   std::vector<int> learnt = training_.learnt();
   const std::vector<int> alone = backward_alone_.learnt();
   learnt.insert(learnt.end(), alone.begin(), alone.end());
+  const std::vector<int> given = given_.learnt();
+  learnt.insert(learnt.end(), given.begin(), given.end());
   return learnt;
 }
 
 std::vector<int> Schedule::all_learnt() const {
   std::vector<int> all = learnt();
-  for (const auto& part : {evaluation_.plan(), training_.recording(), backward_alone_.recording()})
+  for (const auto& part : {evaluation_.plan(), training_.recording(), backward_alone_.recording(), given_.recording()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
@@ -142,6 +153,7 @@ std::vector<int> Schedule::all_learnt() const {
 void Schedule::forget_plans() {
   training_.forget_all();
   backward_alone_.forget_all();
+  given_.forget_all();
 }
 
 Actions Schedule::gradient_begins(UnitId unit) {
@@ -153,7 +165,7 @@ Actions Schedule::gradient_begins(UnitId unit) {
 
 Actions Schedule::gradient_ends(UnitId unit, int trainable) {
   Actions actions;
-  reductions_.arrived(unit, trainable, forward_uses_[unit], actions);
+  reductions_.arrived(unit, trainable, forward_uses()[unit], actions);
   record_.add(actions);
   return actions;
 }
@@ -172,14 +184,23 @@ Actions Schedule::reduce_next(const UnitCounts& counts) {
 
 Actions Schedule::backward_ends(const UnitCounts& counts) {
   Actions actions;
-  reductions_.finish(counts, forward_uses_, actions);
-  residency_.release_all(FullUntil::EndOfBackward, actions);
+  reductions_.finish(counts, forward_uses(), actions);
+  micro_batches_.backward_ends();
+  release_after_backward(actions);
   record_.end_of_backward();
   record_.add(actions);
   record_.end_micro_batch();
-  if (is_training()) training_order().finish();
+  if (is_training() && !follows_given()) training_order().finish();
   end_period();
   return actions;
+}
+
+// With a given order, units stay that the rest of the step uses. Where each unit has a buffer, ranks may use other
+// ones, and gather all at once: all stay up to the last segment, which is the same on every rank.
+void Schedule::release_after_backward(Actions& actions) {
+  const bool more = follows_given() && given_.has_more() && !given_.suspended();
+  if (more && !shares_buffers()) return residency_.release_all(FullUntil::BufferNeeded, actions);
+  residency_.release_all(FullUntil::EndOfBackward, actions, more && given_.on_plan() ? &given_ : nullptr);
 }
 
 Actions Schedule::open_ends() {
@@ -198,7 +219,7 @@ Actions Schedule::follow() {
     residency_.release_all(FullUntil::BufferNeeded, actions);
   } else {
     residency_.demand_all(actions);
-    for (UnitId unit = 0; unit < static_cast<UnitId>(forward_uses_.size()); ++unit) residency_.await(unit, actions);
+    for (UnitId unit = 0; unit < static_cast<UnitId>(progress_.size()); ++unit) residency_.await(unit, actions);
   }
   record_.add(actions);
   return actions;
@@ -213,6 +234,7 @@ Actions Schedule::repeat_reductions() {
 Actions Schedule::backward_abandoned() {
   Actions actions;
   reductions_.abandon(actions);
+  given_.abandon();
   end_period();
   residency_.release_all(FullUntil::EndOfBackward, actions);
   record_.add(actions);
@@ -237,10 +259,12 @@ Actions Schedule::shards_change() {
   end_period();
   training_.end_step();
   backward_alone_.end_step();
+  given_.end_step();
   residency_.release_all(FullUntil::ShardsChange, actions);
   record_.add_behind(actions);
   record_.end_step();
   ++changes_;
+  micro_batches_.step_ends();
   for (UnitProgress& unit : progress_) unit.shard = UnitProgress::Shard::Old;
   return actions;
 }
@@ -259,7 +283,9 @@ Actions Schedule::shard_changed(UnitId unit, bool gathers) {
 // In the next micro-batch. Where each unit has a buffer, the first use gathers all.
 bool Schedule::comes_first(UnitId unit) const {
   if (!shares_buffers()) return true;
-  return training_.on_plan() && training_.begins_next_step_with(unit, std::min(1 + prefetch_, buffers()));
+  const int first = std::min(1 + prefetch_, buffers());
+  if (given_.given()) return given_.on_plan() && given_.begins_next_step_with(unit, first);
+  return training_.on_plan() && training_.begins_next_step_with(unit, first);
 }
 
 // Beside all that the backward still uses.

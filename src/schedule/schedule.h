@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "schedule/action.h"
+#include "schedule/given_order.h"
+#include "schedule/open_micro_batches.h"
 #include "schedule/pass_order.h"
 #include "schedule/period_order.h"
 #include "schedule/plan_trust.h"
@@ -114,17 +116,38 @@ class Schedule {
   bool left_any() const { return std::ranges::any_of(progress_, &UnitProgress::left); }
   bool stepped_any() const { return std::ranges::any_of(progress_, &UnitProgress::stepped); }
   // The unit's gather was begun for the next micro-batch, or has been waited for. Returns whether it was so before.
-  bool set_ahead(UnitId unit, bool ahead) { return std::exchange(progress_[unit].ahead, ahead); }
+  bool set_begun_for_next(UnitId unit, bool begun) { return std::exchange(progress_[unit].begun_for_next, begun); }
   Residency::State state(UnitId unit) const { return residency_.state(unit); }
   bool shares_buffers() const { return residency_.shares_buffers(); }
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
-  // True if the forward of this period used the unit, and did so in one go.
-  bool used_once(UnitId unit) const { return period_ == Period::Training && forward_uses_[unit] == 1; }
+  // True if the forward of this micro-batch used the unit, and did so in one go.
+  bool used_once(UnitId unit) const {
+    return (period_ == Period::Training || micro_batches_.is_named()) && forward_uses()[unit] == 1;
+  }
+  // Events belong to the micro-batch of this name until `end_micro_batch` with the name before, which this returns.
+  std::optional<int64_t> begin_micro_batch(int64_t number) {
+    given_.begin(number);
+    return name_micro_batch(number);
+  }
+  void end_micro_batch(std::optional<int64_t> outer) {
+    given_.go_back_to(outer);
+    name_micro_batch(outer);
+  }
+  // The forwards and backwards of named micro-batches come in this order in every step. Units that it uses again stay
+  // full over the end of a backward.
+  void give_order(std::vector<Segment> segments) { given_.give(std::move(segments)); }
+  // An operator of a forward begins. True if it is the first of its micro-batch.
+  bool forward_begins() { return micro_batches_.forward_begins(writes_); }
+  // True if the shards were written since the forward of the named micro-batch that has this backward.
+  bool is_outdated() const { return micro_batches_.is_outdated(writes_); }
+  // The values of the shards are others from now on.
+  void shards_written() { ++writes_; }
   // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
   const PeriodOrder& training() const { return training_; }
+  const GivenOrder& given() const { return given_; }
   const PassOrder& evaluation() const { return evaluation_; }
   const Record& record() const { return record_; }
 
@@ -139,6 +162,11 @@ class Schedule {
     Undecided,      // Training so far, by its plan, though without gradients: it may be an Evaluation
   };
 
+  std::optional<int64_t> name_micro_batch(std::optional<int64_t> number) {
+    current_.clear();  // the first use is a new one
+    return micro_batches_.name(number);
+  }
+  const std::vector<int>& forward_uses() const { return micro_batches_.present().forward_uses; }
   void suspend_plans();
   void enter(Mode mode, std::span<const UnitId> units);
   void begin_training(Mode mode, UnitId first);
@@ -148,6 +176,8 @@ class Schedule {
   bool is_training() const { return period_ != Period::None && period_ != Period::Evaluation; }
   PeriodOrder& training_order() { return period_ == Period::BackwardAlone ? backward_alone_ : training_; }
   const UseOrder& order() const;
+  void release_after_backward(Actions& actions);
+  bool follows_given() const { return given_.given() && micro_batches_.is_named(); }
   void end_period();
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
@@ -162,6 +192,7 @@ class Schedule {
 
   int prefetch_;
   PeriodOrder training_, backward_alone_;
+  GivenOrder given_;
   PassOrder evaluation_;
   std::vector<UnitProgress> progress_;
   Residency residency_;
@@ -169,13 +200,13 @@ class Schedule {
   Record record_;
   PlanTrust trust_;
   bool followed_ = false;
-  int64_t changes_ = 0;
+  int64_t changes_ = 0, writes_ = 0;
   Period period_ = Period::None;
   Mode mode_ = Mode::Forward;
   bool runs_again_ = false;
-  bool ran_again_ = false;         // before this operator, which does not
-  std::vector<UnitId> current_;    // units of the last operator
-  std::vector<int> forward_uses_;  // of each unit, in this period
+  bool ran_again_ = false;       // before this operator, which does not
+  std::vector<UnitId> current_;  // units of the last operator
+  OpenMicroBatches micro_batches_;
 };
 
 }  // namespace fsdp::schedule

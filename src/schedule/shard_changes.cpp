@@ -16,6 +16,7 @@ void ShardChanges::begin_write() {
 void ShardChanges::publish() {
   pieces_changed_ = false;
   executor_.guarded([&] { performer_.publish_all(); });
+  schedule_.shards_written();
   changed_ = true;
 }
 
@@ -27,6 +28,7 @@ void ShardChanges::change_full(UnitId unit, const std::function<void()>& change)
 void ShardChanges::pieces_change() {
   begin_write();
   pieces_changed_ = true;
+  schedule_.shards_written();
   changed_ = true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
 #include "schedule/refuse.h"
 
 namespace fsdp::schedule {
@@ -25,7 +26,7 @@ StepDriver::StepDriver(Facts facts, const Limits& limits, Performer& performer, 
 void StepDriver::operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation) {
   check_call(machine_, Call::UseParameter, operation, facts_.units[units[0]]);
   if (mode == Mode::Forward) forward_begins();
-  if (flags_.changed) check_changed(units[0], mode);
+  if (flags_.changed || (mode == Mode::Backward && schedule_.is_outdated())) check_changed(units[0], mode);
   step_.check_not_stepped(units, operation);
   schedule_.set_runs_again(runs_again);
   const Actions actions = schedule_.operator_begins(units, mode);
@@ -46,9 +47,7 @@ void StepDriver::perform(const Actions& actions, const char* operation) {
 
 // Before anything else of a training forward is communicated.
 void StepDriver::forward_begins() {
-  if (in_forward_) return;
-  in_forward_ = true;
-  executor_.guarded([this] { peers_.forward_begins(is_together()); });
+  if (schedule_.forward_begins()) executor_.guarded([this] { peers_.forward_begins(is_together()); });
 }
 
 // `unit` is the first to be used or viewed since the shards were written. Autograd is told now, and not when they
@@ -89,6 +88,14 @@ bool StepDriver::opens_gradient_in_place(UnitId unit) {
   return true;
 }
 
+std::optional<int64_t> StepDriver::begin_micro_batch(int64_t number) {
+  FSDP_CHECK(!machine_.in_backward(),
+             "MicroBatch: the scope of micro-batch {} is opened inside a backward. Open it around the whole forward or "
+             "backward.",
+             number);
+  return schedule_.begin_micro_batch(number);
+}
+
 void StepDriver::backward_ends() { finish_backward(backward_end_.agree()); }
 
 void StepDriver::backward_without_batch() {
@@ -107,7 +114,6 @@ void StepDriver::finish_backward(const UnitCounts& counts) {
   for (UnitId unit : backward_end_.finish(counts)) {
     if (counts[unit].changed > 0) too_early = unit;
   }
-  in_forward_ = false;
   executor_.guarded([&] { peers_.backward_ended(together); });
   step_.backward_ended(any, too_early);
   if (together) executor_.guarded([&] { peers_.backward_measured(); });
@@ -150,6 +156,7 @@ void StepDriver::end_local() noexcept {
 void StepDriver::step(OptimizerStep::Rule rule) {
   close_sum(Call::Step, "a step");
   step_.step(rule);
+  schedule_.shards_written();
   flags_.changed = true;
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,11 @@ class StepDriver {
   void backward_ends();
 
   // ---- Calls of the program
+  // Schedule::give_order. The same on all ranks that share shards.
+  void give_order(std::vector<Segment> segments) { schedule_.give_order(std::move(segments)); }
+  // Schedule::begin_micro_batch. Throws Error inside a backward.
+  std::optional<int64_t> begin_micro_batch(int64_t number);
+  void end_micro_batch(std::optional<int64_t> outer) { schedule_.end_micro_batch(outer); }
   // Throws Error if the call would be misuse now; `what` names it.
   void check(Call call, std::string_view what) const { check_call(machine_, call, what); }
   // Ends the sum of the gradients for the call. A collective where no_sync scopes left something to reduce.
@@ -73,6 +79,14 @@ class StepDriver {
   void forget(OptimizerStep::Rule rule) noexcept { step_.forget(rule); }
   bool any_rank_has_batch(bool here);
   void backward_without_batch();
+
+  // A scope of full parameters, in which every use of the model but its own is misuse.
+  void open_full_scope() { machine_.open_full_scope(); }
+  void close_full_scope() { machine_.close_full_scope(); }
+  // Some parameters have no values: a deferred module was sharded without first values, or a load broke off.
+  void miss_values() { machine_.miss_values(); }
+  void lose_values() { machine_.lose_values(); }
+  void have_values() { machine_.have_values(); }
 
   // ---- Reads and writes of the shards
   void publish_pieces() { changes_.publish_pieces(); }
@@ -100,11 +114,9 @@ class StepDriver {
   bool followed() const { return agreement_.followed(); }  // some rank has no batch
   bool pieces_changed() const { return changes_.pieces_changed(); }
   // Begun for the next micro-batch, from peers, and not waited for.
-  bool gathers_ahead(UnitId unit) const { return facts_.divided() && schedule_.progress(unit).ahead; }
+  bool gathers_for_next(UnitId unit) const { return facts_.divided() && schedule_.progress(unit).begun_for_next; }
   const ExchangeCounts& counts() const { return executor_.counts(); }
   const Schedule& schedule() const { return schedule_; }
-  // Scopes of full parameters, loads and first values move the machine themselves.
-  StepMachine& machine() { return machine_; }
   const StepMachine& machine() const { return machine_; }
 
  private:
@@ -128,7 +140,6 @@ class StepDriver {
   BackwardEnd backward_end_;
   OptimizerStep step_;
   Join join_;
-  bool in_forward_ = false;  // one has begun since a backward ended last
 };
 
 }  // namespace fsdp::schedule

@@ -102,6 +102,7 @@ class StepMachine {
 
   SumPhase sum() const { return sum_; }
   EarlyStepPhase early_step() const { return early_step_; }
+  bool in_backward() const { return micro_batch_ == MicroBatchPhase::Backward; }
   bool in_full_scope() const { return full_scope_; }
   bool in_no_sync() const { return no_sync_ > 0; }
   const std::string& why_broken() const { return why_broken_; }

@@ -16,9 +16,9 @@ class UnitProgress {
   enum class Shard : uint8_t { Old, Left, Stepped };
 
   Full full = Full::Sharded;
-  int pins = 0;           // operators that run on it
-  bool given_up = false;  // this backward uses it no more
-  bool ahead = false;     // gathered for the next micro-batch, and not waited for
+  int pins = 0;                 // operators that run on it
+  bool given_up = false;        // this backward uses it no more
+  bool begun_for_next = false;  // a gather for the next micro-batch was begun, and not waited for
 
   Gradients gradients = Gradients::Idle;
   bool late = false;   // some are kept aside

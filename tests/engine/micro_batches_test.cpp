@@ -2,6 +2,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,16 +41,19 @@ const std::vector<Order>& orders() {
   return orders;
 }
 
-// Runs a step; `loss` takes the number of a micro-batch, from 0.
+// Runs a step; `loss` takes the number of a micro-batch, from 0. With a model, they get names.
 template <typename Loss>
-void run(const Order& order, const TestModel& model, Loss loss) {
+void run(const Order& order, const TestModel& model, Loss loss, ShardedModel* naming = nullptr) {
   std::vector<torch::Tensor> open(kMicroBatches + 1);
   for (int event : order.events) {
+    std::optional<MicroBatch> scope;
+    if (naming != nullptr) scope.emplace(*naming, std::abs(event));
     if (event < 0) {
       std::exchange(open[-event], {}).backward();
       continue;
     }
     open[event] = loss(event - 1);
+    scope.reset();
     if (!order.evaluates) continue;
     torch::NoGradGuard no_grad;
     model.loss(99);
@@ -69,14 +74,16 @@ testing_models::Weights train_by_that_order(const Order& order, int ranks) {
   return unsharded.weights();
 }
 
-testing_models::Weights train(const Order& order, World& world, Strategy strategy) {
+testing_models::Weights train(const Order& order, World& world, Strategy strategy, bool names) {
   const auto model = make_gpt();
   auto sharded = shard(*model.module, world, {.strategy = strategy});
   sharded.set_gradient_divisor(world.size() * kMicroBatches);
   AdamW optimizer(sharded, {.lr = kMicroBatchRate});
   for (int step = 0; step < kMicroBatchSteps; ++step) {
-    run(order, model,
-        [&](int batch) { return model.loss((step * kMicroBatches + batch) * world.size() + world.rank()); });
+    run(
+        order, model,
+        [&](int batch) { return model.loss((step * kMicroBatches + batch) * world.size() + world.rank()); },
+        names ? &sharded : nullptr);
     optimizer.step();
     optimizer.zero_grad();
   }
@@ -90,8 +97,10 @@ TEST_P(MicroBatchesInFlight, HaveTheBitsOfOneProcessThatAddsInThatOrder) {
     for (const Order& order : orders()) {
       const testing_models::Weights expected = train_by_that_order(order, world.size());
       for (Strategy strategy : {Strategy::FullShard, Strategy::ShardGradOp, Strategy::NoShard}) {
-        EXPECT_THAT(testing_models::differences(expected, train(order, world, strategy)), IsEmpty())
-            << order.name << ", strategy " << static_cast<int>(strategy);
+        for (bool names : {false, true}) {
+          EXPECT_THAT(testing_models::differences(expected, train(order, world, strategy, names)), IsEmpty())
+              << order.name << ", strategy " << static_cast<int>(strategy) << ", with names " << names;
+        }
       }
     }
   });
@@ -99,13 +108,16 @@ TEST_P(MicroBatchesInFlight, HaveTheBitsOfOneProcessThatAddsInThatOrder) {
 
 TEST_P(MicroBatchesInFlight, AreForeseenAfterTheFirstStep) {
   run_ranks(GetParam(), [](World& world) {
-    for (const Order& order : orders()) {
+    for (size_t i = 0; i < 2 * orders().size(); ++i) {
+      const Order& order = orders()[i / 2];
       const auto model = make_gpt();
       auto sharded = shard(*model.module, world);
       AdamW optimizer(sharded, {.lr = kMicroBatchRate});
       for (int step = 0; step < 3; ++step) {
         const CommunicationReport before = sharded.communication();
-        run(order, model, [&](int batch) { return model.loss(batch * world.size() + world.rank()); });
+        run(
+            order, model, [&](int batch) { return model.loss(batch * world.size() + world.rank()); },
+            i % 2 == 1 ? &sharded : nullptr);
         optimizer.step();
         optimizer.zero_grad();
         const CommunicationReport of_step = sharded.communication().since(before);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <utility>
@@ -84,6 +85,16 @@ TEST(ActivationBudget, HoldsInUnusualSteps) {
          loss.backward({}, /*retain_graph=*/true);
          loss.backward();
        }},
+      {"one forward, one backward",
+       [](Net& net, ShardedModel&) {
+         Tensor before = loss_of(net, 0);
+         for (const int64_t b : {1, 2, 3}) {
+           const Tensor loss = loss_of(net, b);
+           before.backward();
+           before = loss;
+         }
+         before.backward();
+       }},
       {"a validation",
        [](Net& net, ShardedModel&) {
          loss_of(net, 0).backward();
@@ -118,6 +129,40 @@ TEST(ActivationBudget, HoldsInUnusualSteps) {
           most = decision.plan.peak_bytes;
           EXPECT_THAT(decision.plan.keep, Each(KeptResults::All));
         }
+      }
+    }
+  });
+}
+
+// Of four micro-batches, two are in flight at once.
+TEST(ActivationBudget, CountsTheCallsThatAreOpenAtOnce) {
+  run_ranks(1, [](World& world) {
+    const auto decided = [&](int64_t in_flight) {
+      const auto net = make_net();
+      auto sharded = shard(*net, world, {.units = blocks_as_units(), .activation_memory = kPlenty});
+      AdamW optimizer(sharded);
+      std::deque<Tensor> losses;
+      for (int64_t b = 0; b < 4; ++b) {
+        const MicroBatch scope(sharded, b);
+        losses.push_back(loss_of(*net, b));
+        if (static_cast<int64_t>(losses.size()) < in_flight) continue;
+        const MicroBatch oldest(sharded, b - in_flight + 1);
+        losses.front().backward();
+        losses.pop_front();
+      }
+      for (int64_t b = 5 - in_flight; !losses.empty(); ++b, losses.pop_front()) {
+        const MicroBatch scope(sharded, b);
+        losses.front().backward();
+      }
+      optimizer.step();
+      return *sharded.activation_decision();
+    };
+    const ActivationDecision one = decided(1), two = decided(2);
+    ASSERT_EQ(two.measured.blocks.size(), one.measured.blocks.size());
+    for (size_t i = 0; i < one.measured.blocks.size(); ++i) {
+      for (const size_t choice : {1, 2}) {
+        EXPECT_EQ(two.measured.blocks[i].choices[choice].kept_bytes,
+                  2 * one.measured.blocks[i].choices[choice].kept_bytes);
       }
     }
   });

@@ -1,11 +1,14 @@
 // Random valid programs on several simulated ranks (simulated_ranks.h): every backend's way to gather, every time until
-// which units stay full, ranks that use other units or have no batch, steps inside a backward, backwards that throw.
+// which units stay full, ranks that use other units or have no batch, steps inside a backward, backwards that throw,
+// several micro-batches in flight.
 //
 // FSDP_PROGRAMS=100000 test_schedule --gtest_filter='RandomPrograms.*' draws so many, from FSDP_FIRST_PROGRAM on.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <random>
 
 #include "schedule/simulated_ranks.h"
@@ -34,8 +37,29 @@ struct Model {
   std::vector<uint8_t> late = {};    // by unit: its gradients come one use later
   double rank_drops_a_use = 0;       // by itself
   double rank_lacks_gradients = 0;   // the same
+  // Forwards and backwards of several micro-batches in flight, in this order in every step; none: one by one.
+  std::vector<Segment> in_flight = {};
+  bool names = false, gives_order = false;
   uint64_t seed = 0;
 };
+
+// Any order in which each backward comes behind its forward.
+std::vector<Segment> draw_order(Draw& draw) {
+  std::vector<Segment> order;
+  const int64_t count = draw.between(1, 5);
+  std::vector<int64_t> open;
+  for (int64_t next = 0; next < count || !open.empty();) {
+    if (next < count && (open.empty() || draw.chance(0.6))) {
+      open.push_back(next);
+      order.push_back({.micro_batch = next++});
+    } else {
+      const auto which = open.begin() + draw.below(static_cast<int>(open.size()));
+      order.push_back({.backward = true, .micro_batch = *which});
+      open.erase(which);
+    }
+  }
+  return order;
+}
 
 Model draw_model(uint64_t seed) {
   Draw draw(seed);
@@ -65,6 +89,11 @@ Model draw_model(uint64_t seed) {
       model.facts.one_sided || model.facts.joins || model.limits.full_until != FullUntil::BufferNeeded;
   if (may_differ && draw.chance(0.4)) model.rank_drops_a_use = 0.2;
   if (draw.chance(0.3)) model.rank_lacks_gradients = 0.2;
+  if (draw.chance(0.4)) {
+    model.in_flight = draw_order(draw);
+    model.names = draw.chance(0.7);
+    model.gives_order = model.names && draw.chance(0.7);
+  }
   return model;
 }
 
@@ -75,6 +104,7 @@ class Program {
       : model_(model), rank_(rank), number_(number), alike_(model.seed + 1), own_(model.seed * 31 + 7 + number) {}
 
   void run() {
+    if (model_.gives_order) rank_.driver.give_order(model_.in_flight);
     for (int steps = alike_.between(2, 6); steps > 0; --steps) {
       if (alike_.chance(0.1)) evaluate();
       if (alike_.chance(0.1)) rank_.load();
@@ -88,6 +118,7 @@ class Program {
   }
 
   void step() {
+    if (!model_.in_flight.empty()) return step_in_flight();
     for (int more = alike_.below(3); more > 0; --more) {
       const bool local = alike_.chance(0.3);
       if (local) rank_.driver.begin_local();
@@ -100,6 +131,20 @@ class Program {
     const bool whole = micro_batch(/*may_throw=*/true);
     if (is_early) rank_.driver.close_early_step();
     if (whole) rank_.step();
+  }
+
+  void step_in_flight() {
+    std::map<int64_t, std::vector<UnitId>> open;
+    for (const Segment& segment : model_.in_flight) {
+      if (model_.names) rank_.driver.begin_micro_batch(segment.micro_batch);
+      if (segment.backward) {
+        backward(open.at(segment.micro_batch), /*throws=*/false);
+      } else {
+        open[segment.micro_batch] = forward();
+      }
+      if (model_.names) rank_.driver.end_micro_batch(std::nullopt);
+    }
+    rank_.step();
   }
 
   // A rank that gets other gradients than the last time can make a step inside the backward impossible.
@@ -128,13 +173,20 @@ class Program {
     return false;
   }
 
-  void forward_and_backward(bool throws) {
+  void forward_and_backward(bool throws) { backward(forward(), throws); }
+
+  // Returns its uses.
+  std::vector<UnitId> forward() {
     std::vector<UnitId> uses;
     for (UnitId unit : model_.forward) {
       if (!own_.chance(model_.rank_drops_a_use)) uses.push_back(unit);
     }
     if (uses.empty()) uses = model_.forward;
     for (UnitId unit : uses) rank_.use(unit, Mode::Forward);
+    return uses;
+  }
+
+  void backward(std::vector<UnitId> uses, bool throws) {
     std::ranges::reverse(uses);
     const size_t end = throws ? uses.size() / 2 : uses.size();
     UnitId late = -1;

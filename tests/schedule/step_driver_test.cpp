@@ -200,17 +200,22 @@ const std::vector<std::pair<Situation, std::function<void(ScriptedRank&)>>>& sit
     rank.use(0, Mode::Backward);
     rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
   };
+  const auto break_off = [](R& rank) {
+    rank.micro_batch(), rank.driver.step(&rank), rank.driver.zero_grad();
+    rank.driver.open_early_step(&rank), rank.micro_batch();
+    rank.driver.forget(&rank);
+  };
   static const std::vector<std::pair<Situation, std::function<void(R&)>>> situations{
-      {Situation::Broken, [](R& rank) { rank.driver.machine().break_step("a backward threw"); }},
+      {Situation::Broken, break_off},
       {Situation::Stepping, [](R& rank) { rank.driver.open_early_step(&rank), rank.micro_batch(); }},
       {Situation::InsideBackward, [](R& rank) { rank.use(0, Mode::Backward); }},
-      {Situation::FullScope, [](R& rank) { rank.driver.machine().open_full_scope(); }},
+      {Situation::FullScope, [](R& rank) { rank.driver.open_full_scope(); }},
       {Situation::LastBackward, [](R& rank) { rank.driver.open_early_step(&rank); }},
       {Situation::NoSync, [](R& rank) { rank.driver.begin_local(); }},
       {Situation::Incomplete, lose},
       {Situation::Closed, [](R& rank) { rank.micro_batch(), rank.driver.close_sum("clip_grad_norm_"); }},
-      {Situation::NoValues, [](R& rank) { rank.driver.machine().miss_values(); }},
-      {Situation::ValuesLost, [](R& rank) { rank.driver.machine().lose_values(); }},
+      {Situation::NoValues, [](R& rank) { rank.driver.miss_values(); }},
+      {Situation::ValuesLost, [](R& rank) { rank.driver.lose_values(); }},
   };
   return situations;
 }
