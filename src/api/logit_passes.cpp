@@ -2,7 +2,7 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/mul.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <limits>

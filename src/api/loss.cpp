@@ -1,7 +1,7 @@
 #include "fsdp/loss.h"
 
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <utility>

@@ -3,7 +3,7 @@
 // A tensor on its way out is held until its copy ends. If more than kUnderWay bytes are on their way, the computation
 // waits for the oldest copy, so the memory on the device stays bounded. When a tensor is fetched, the store begins to
 // copy back the tensors that were put before it, up to kUnderWay bytes: the backward needs them next.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <deque>
 #include <map>

@@ -1,7 +1,7 @@
 #include "memory/mapped_tensor.h"
 
 #include <c10/core/Storage.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

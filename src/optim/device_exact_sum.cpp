@@ -1,6 +1,6 @@
 #include "optim/device_exact_sum.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 #include "collectives/shm/gather_trial.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <chrono>
 
