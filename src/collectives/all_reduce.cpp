@@ -54,17 +54,16 @@ void all_reduce_block(Transport& transport, const torch::Tensor& block) {
   torch::Tensor own = parts[transport.rank()];
   own.copy_(sum_own_part(transport, parts));
   Messages messages;
-  for (int peer : transport.peers()) {
-    messages.push_back(receive_tensor(transport, parts[peer], peer, kSumTag));
-    messages.push_back(send_tensor(transport, own, peer, kSumTag));
-  }
+  for (int peer : transport.peers())
+    messages.push_back(transport.receive_shared(parts[peer].mutable_data_ptr(), parts[peer].nbytes(), peer, kSumTag));
+  transport.share(own.const_data_ptr(), own.nbytes(), kSumTag, messages);
   transport.wait_all(messages);
 }
 
 }  // namespace
 
 void all_reduce_by_chunks(Transport& transport, const torch::Tensor& flat) {
-  const int64_t block_numel = transport.size() * (kChunkBytes / static_cast<int64_t>(flat.element_size()));
+  const int64_t block_numel = transport.size() * (transport.chunk_bytes() / static_cast<int64_t>(flat.element_size()));
   for (const torch::Tensor& block : flat.split(block_numel)) all_reduce_block(transport, block);
 }
 

@@ -20,7 +20,5 @@ void all_reduce_by_chunks(Transport& transport, const torch::Tensor& flat);
 
 // Tensors of at most so many bytes travel whole instead.
 inline constexpr int64_t kSmallBytes = 64 << 10;
-// The elements that each rank sums at once.
-inline constexpr int64_t kChunkBytes = 1 << 20;
 
 }  // namespace fsdp::collectives

@@ -36,7 +36,8 @@ First first_of(const SharedBytes& shared, const CallFacts& facts, int rank) {
   return first;
 }
 
-Messages begin_share(Transport& transport, const SharedBytes& shared) {
+// One message for each peer: if the facts differ, some peers do not take theirs.
+Messages begin_second(Transport& transport, const SharedBytes& shared) {
   Messages messages;
   messages.reserve(2 * static_cast<size_t>(transport.size()));
   for (int peer : transport.peers()) {
@@ -73,7 +74,13 @@ void wait_for_those_of_peers(Transport& transport, const std::vector<First>& fir
 }  // namespace
 
 void share(Transport& transport, const SharedBytes& shared) {
-  Messages messages = begin_share(transport, shared);
+  Messages messages;
+  messages.reserve(2 * static_cast<size_t>(transport.size()));
+  for (int peer : transport.peers()) {
+    if (shared.comes_from(peer))
+      messages.push_back(transport.receive_shared(shared.into[peer], shared.bytes, peer, shared.tag));
+  }
+  if (shared.comes_from(transport.rank())) transport.share(shared.own, shared.bytes, shared.tag, messages);
   if (!messages.empty()) transport.wait_all(messages);
 }
 
@@ -84,9 +91,10 @@ void share_with_facts(Transport& transport, const SharedBytes& shared, CallFacts
   const First& own = firsts[rank];
   Messages first, second;
   first.reserve(2 * static_cast<size_t>(transport.size()));
-  for (int peer : transport.peers()) first.push_back(transport.receive(&firsts[peer], sizeof(First), peer, kFactsTag));
-  for (int peer : transport.peers()) first.push_back(transport.send(&own, sizeof(First), peer, kFactsTag));
-  if (!own.is_whole()) second = begin_share(transport, shared);
+  for (int peer : transport.peers())
+    first.push_back(transport.receive_shared(&firsts[peer], sizeof(First), peer, kFactsTag));
+  transport.share(&own, sizeof(First), kFactsTag, first);
+  if (!own.is_whole()) second = begin_second(transport, shared);
   transport.wait_all(first);
   if (!std::all_of(firsts.begin(), firsts.end(), [&](const First& one) { return one.same_call(own); })) {
     for (const First& one : firsts) facts.of_ranks.push_back(one.numbers);

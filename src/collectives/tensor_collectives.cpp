@@ -92,7 +92,7 @@ void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
   const size_t bytes = tensor.nbytes();
   const bool is_small = bytes <= kExactLengths && bytes * (transport_->size() - 1) <= kMostAtOnce;
   if (facts_ == nullptr || !is_small) {
-    if (begin(kBroadcast, bytes, {})) broadcast_in_a_tree(tensor, source);
+    if (begin(kBroadcast, bytes, {})) broadcast_whole(tensor, source);
     return;
   }
   // The tensor keeps its values if the facts differ.
@@ -101,6 +101,13 @@ void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
   const SharedBytes shared{source, bytes, share_tag(bytes), tensor.const_data_ptr(),
                            std::vector<void*>(transport_->size(), arrived.get())};
   if (begin(kBroadcast, bytes, shared) && receives) std::memcpy(tensor.mutable_data_ptr(), arrived.get(), bytes);
+}
+
+void TensorCollectives::broadcast_whole(const torch::Tensor& tensor, int source) {
+  if (!transport_->shares_once()) return broadcast_in_a_tree(tensor, source);
+  const SharedBytes shared{source, tensor.nbytes(), kBroadcastTag, tensor.const_data_ptr(),
+                           std::vector<void*>(transport_->size(), tensor.mutable_data_ptr())};
+  share(*transport_, shared);
 }
 
 // Binomial: in each round, every rank that has the values gives them to one that has not.

@@ -30,6 +30,7 @@ class TensorCollectives {
 
  private:
   bool begin(const std::string& purpose, size_t bytes, const SharedBytes& first);
+  void broadcast_whole(const torch::Tensor& tensor, int source);
   void broadcast_in_a_tree(const torch::Tensor& tensor, int source);
 
   Transport* transport_;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -44,6 +45,18 @@ class Transport {
   // `size` may be 0. Both throw TransportFailure when the peer is known to be gone.
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;
+
+  // One message for all other ranks, each of which takes it by `receive_shared`. Such messages match among themselves.
+  virtual void share(const void* bytes, size_t size, int tag, Messages& messages) {
+    for (int peer : peers()) messages.push_back(send(bytes, size, peer, tag));
+  }
+  virtual std::unique_ptr<Message> receive_shared(void* bytes, size_t size, int peer, int tag) {
+    return receive(bytes, size, peer, tag);
+  }
+  // A long sum is made in blocks of so many bytes for each rank.
+  virtual int64_t chunk_bytes() const { return 1 << 20; }
+  // True if this rank moves the bytes of `share` once, and not once for each peer.
+  virtual bool shares_once() const { return false; }
 
   // This rank begins an operation of the whole group, which every rank begins at the same place in its order.
   // `purpose` follows "rank 1 " in messages; it and `bytes` are the same on every rank. A transport may compare them.

@@ -202,9 +202,12 @@ void check_reduce(Group& group, Values values) {
 }
 
 void check_whole_tensors(Group& group) {
-  int64_t small = kSmallBytes / 4, block = group.size() * (kChunkBytes / 4);
-  for (int64_t numel : {int64_t{0}, int64_t{1}, small, small + 1, block, block + 1, 2 * block - 5})
-    check_all_reduce(group, torch::kFloat32, numel);
+  const int64_t small = kSmallBytes / 4;
+  for (int64_t numel : {int64_t{0}, int64_t{1}, small, small + 1}) check_all_reduce(group, torch::kFloat32, numel);
+  for (const int64_t chunk : {128 << 10, 1 << 20}) {  // of transports
+    const int64_t block = group.size() * chunk / 4;
+    for (int64_t numel : {block, block + 1, 2 * block - 5}) check_all_reduce(group, torch::kFloat32, numel);
+  }
   for (torch::ScalarType dtype : {torch::kFloat64, torch::kBFloat16, torch::kHalf, torch::kInt64, torch::kBool})
     for (int64_t numel : {int64_t{3}, small * 4 + 7}) check_all_reduce(group, dtype, numel);
   for (int source = 0; source < group.size(); ++source)

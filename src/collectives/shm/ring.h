@@ -1,38 +1,37 @@
-// A ring of bytes from one rank to another, in memory that both have mapped.
+// A ring of bytes from one rank to one or more others, in memory that all have mapped.
 //
-// One thread writes, one reads, and neither waits: bytes that do not fit, or are not there yet, are left for the next
-// call. Two counters say how many bytes were written and read since the beginning; each has one writer. The bytes
-// before `written` belong to the reader, those from `read` on that are not written to the writer.
+// One thread of each rank uses it, and none waits: bytes that do not fit, or are not there yet, are left for the next
+// call. Counters say how many bytes were written, and read by each reader, since the beginning; each has one writer.
+// The bytes before `written` belong to the readers that have not read them, all others to the writer.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "collectives/shm/control.h"
 
 namespace fsdp::collectives::shm {
 
-// Lies before the ring's bytes; zero at first.
-struct RingCounters {
-  Counter written;
-  Counter read;
-};
-
-constexpr size_t bytes_of_ring(size_t capacity) { return sizeof(RingCounters) + capacity; }
+// The memory of a ring: one counter for the writer, one for each reader, all zero at first, and the bytes.
+constexpr size_t bytes_of_ring(size_t capacity, int readers) { return (1 + readers) * sizeof(Counter) + capacity; }
+void prepare_ring(char* memory, int readers);
 
 class RingWriter {
  public:
-  // `memory` has bytes_of_ring(capacity); `capacity` is a power of two.
-  RingWriter(char* memory, size_t capacity);
+  // `memory` is a prepared ring's; `capacity` is a power of two.
+  RingWriter(char* memory, size_t capacity, int readers = 1);
 
-  size_t room() const { return capacity_ - (at_ - counters_->read.get()); }
+  size_t room() const;
   // Writes as many of the bytes as there is room for, and returns how many. `from` null: they may have any value.
   size_t put(const char* from, size_t bytes);
-  // Shows the reader what was put. Returns whether there was anything new.
+  // Shows the readers what was put. Returns whether there was anything new.
   bool publish();
 
  private:
-  RingCounters* counters_;
+  Counter* written_;
+  Counter* read_;  // the first of them
+  int readers_;
   char* bytes_;
   size_t capacity_;
   uint64_t at_ = 0;         // bytes put since the beginning
@@ -41,16 +40,18 @@ class RingWriter {
 
 class RingReader {
  public:
-  RingReader(char* memory, size_t capacity);
+  // `number` of this reader among so many.
+  RingReader(char* memory, size_t capacity, int readers = 1, int number = 0);
 
-  size_t filled() const { return counters_->written.get() - at_; }
+  size_t filled() const { return written_->get() - at_; }
   // Reads as many bytes as there are, at most `bytes`, and returns how many. `to` null: they are dropped.
   size_t take(char* to, size_t bytes);
   // Gives the writer the room of what was taken. Returns whether there was any.
   bool release();
 
  private:
-  RingCounters* counters_;
+  const Counter* written_;
+  Counter* read_;
   const char* bytes_;
   size_t capacity_;
   uint64_t at_ = 0;        // bytes taken since the beginning

@@ -15,77 +15,120 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-// The rings of one rank have so many bytes together, within the limits of one ring.
-constexpr size_t kRingsBytes = size_t{1} << 20;
-constexpr size_t kLeastRingBytes = size_t{16} << 10, kMostRingBytes = size_t{512} << 10;
+// Of the ring that a rank shares with all peers, and of those to one peer each: so many bytes together, within limits.
+constexpr size_t kSharedRingBytes = size_t{512} << 10;
+constexpr size_t kRingsBytes = size_t{512} << 10, kLeastRingBytes = size_t{16} << 10;
 
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 size_t capacity_for(int ranks) {
-  const size_t share = std::bit_floor(kRingsBytes / static_cast<size_t>(std::max(ranks - 1, 1)));
-  return std::clamp(share, kLeastRingBytes, kMostRingBytes);
+  const int peers = std::max(ranks - 1, 1);
+  return std::max(std::bit_floor(kRingsBytes / static_cast<size_t>(peers)), kLeastRingBytes);
 }
 
-// In the memory that one rank writes: its rings lie in the order of its peers' numbers.
-char* ring_at(int place, char* memory, int ranks) {
-  return memory + sizeof(BegunOperations) + place * bytes_of_ring(capacity_for(ranks));
-}
+// The memory that one rank writes: its operations, the shared ring, and a ring for each peer in the order of their
+// numbers.
+struct Layout {
+  explicit Layout(int ranks)
+      : peers(ranks - 1),
+        capacity(capacity_for(ranks)),
+        rings(shared + bytes_of_ring(kSharedRingBytes, peers)),
+        bytes(rings + peers * bytes_of_ring(capacity, 1)) {}
+  size_t ring(int place) const { return rings + place * bytes_of_ring(capacity, 1); }
+
+  int peers;
+  size_t capacity;
+  size_t shared = sizeof(BegunOperations);
+  size_t rings;
+  size_t bytes;
+};
 
 int place_among_peers(int rank, int of) { return rank < of ? rank : rank - 1; }
+
+constexpr int kAllPeers = -1;
 
 }  // namespace
 
 class SharedMemoryTransport::OwnMessage final : public Message {
  public:
-  OwnMessage(SharedMemoryTransport& transport, int peer) : transport_(transport), peer_(peer) {}
+  OwnMessage(SharedMemoryTransport& transport, MessageWriter& writer, int peer)
+      : transport_(transport), writer_(&writer), peer_(peer) {}
+  OwnMessage(SharedMemoryTransport& transport, MessageReader& reader, int peer)
+      : transport_(transport), reader_(&reader), peer_(peer) {}
   ~OwnMessage() override {
-    if (!transfer_.done) transport_.channel_of(peer_).give_up(transfer_);
+    if (transfer_.done) return;
+    writer_ ? writer_->give_up(transfer_) : reader_->give_up(transfer_);
   }
   void wait() override { transport_.wait(transfer_, peer_); }
   void abort() override { transfer_.aborted = true; }
   Transfer& transfer() { return transfer_; }
-  int peer() const { return peer_; }
+  bool concerns(int peer) const { return peer_ == peer || peer_ == kAllPeers; }
   bool is_over() const { return transfer_.done; }
 
  private:
   SharedMemoryTransport& transport_;
   Transfer transfer_;
-  int peer_;
+  MessageWriter* writer_ = nullptr;
+  MessageReader* reader_ = nullptr;
+  int peer_;  // or kAllPeers
 };
 
-size_t SharedMemoryTransport::bytes_for(int ranks) {
-  return sizeof(BegunOperations) + (ranks - 1) * bytes_of_ring(capacity_for(ranks));
-}
+size_t SharedMemoryTransport::bytes_for(int ranks) { return Layout(ranks).bytes; }
 
 void SharedMemoryTransport::prepare(char* memory, int ranks) {
+  const Layout layout(ranks);
   new (memory) BegunOperations;
-  for (int place = 0; place < ranks - 1; ++place) new (ring_at(place, memory, ranks)) RingCounters;
+  prepare_ring(memory + layout.shared, layout.peers);
+  for (int place = 0; place < layout.peers; ++place) prepare_ring(memory + layout.ring(place), 1);
 }
 
-SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory) : ranks_(&ranks) {
-  const size_t capacity = capacity_for(size());
+SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory)
+    : ranks_(&ranks),
+      shared_(RingWriter(memory[rank()] + Layout(size()).shared, kSharedRingBytes, /*readers=*/size() - 1)) {
+  const Layout layout(size());
   for (char* each : memory) begun_.push_back(reinterpret_cast<BegunOperations*>(each));
   channels_.resize(size());
   compared_.resize(size());
-  const auto ring = [&](int from, int to) { return ring_at(place_among_peers(to, from), memory[from], size()); };
+  const auto ring = [&](int from, int to) { return memory[from] + layout.ring(place_among_peers(to, from)); };
   for (int peer : peers()) {
-    channels_[peer] = std::make_unique<PeerChannel>(RingWriter(ring(rank(), peer), capacity),
-                                                    RingReader(ring(peer, rank()), capacity));
+    channels_[peer] = std::make_unique<Channel>(Channel{
+        .out = MessageWriter(RingWriter(ring(rank(), peer), layout.capacity)),
+        .in = MessageReader(RingReader(ring(peer, rank()), layout.capacity)),
+        .shared = MessageReader(
+            RingReader(memory[peer] + layout.shared, kSharedRingBytes, layout.peers, place_among_peers(rank(), peer))),
+    });
   }
 }
 
-std::unique_ptr<Message> SharedMemoryTransport::send(const void* bytes, size_t size, int peer, int tag) {
-  auto message = std::make_unique<OwnMessage>(*this, peer);
-  PeerChannel& channel = channel_of(peer);
-  channel.send(message->transfer(), {operation_, size, tag}, static_cast<const char*>(bytes));
-  if (channel.advance(operation_)) ranks_->ring();
+std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, const void* bytes, size_t size, int peer,
+                                                      int tag) {
+  auto message = std::make_unique<OwnMessage>(*this, writer, peer);
+  writer.send(message->transfer(), {operation_, size, tag}, static_cast<const char*>(bytes));
+  if (writer.advance()) ranks_->ring();
   return message;
 }
 
-std::unique_ptr<Message> SharedMemoryTransport::receive(void* bytes, size_t size, int peer, int tag) {
-  auto message = std::make_unique<OwnMessage>(*this, peer);
-  channel_of(peer).receive(message->transfer(), tag, static_cast<char*>(bytes), size);
+std::unique_ptr<Message> SharedMemoryTransport::begin(MessageReader& reader, void* bytes, size_t size, int peer,
+                                                      int tag) {
+  auto message = std::make_unique<OwnMessage>(*this, reader, peer);
+  reader.receive(message->transfer(), {operation_, size, tag}, static_cast<char*>(bytes));
   return message;
+}
+
+std::unique_ptr<Message> SharedMemoryTransport::send(const void* bytes, size_t size, int peer, int tag) {
+  return begin(channels_[peer]->out, bytes, size, peer, tag);
+}
+
+std::unique_ptr<Message> SharedMemoryTransport::receive(void* bytes, size_t size, int peer, int tag) {
+  return begin(channels_[peer]->in, bytes, size, peer, tag);
+}
+
+void SharedMemoryTransport::share(const void* bytes, size_t size, int tag, Messages& messages) {
+  messages.push_back(begin(shared_, bytes, size, kAllPeers, tag));
+}
+
+std::unique_ptr<Message> SharedMemoryTransport::receive_shared(void* bytes, size_t size, int peer, int tag) {
+  return begin(channels_[peer]->shared, bytes, size, peer, tag);
 }
 
 void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t bytes) {
@@ -106,34 +149,47 @@ void SharedMemoryTransport::wait_all(Messages& messages) {
   are_over_.assign(size(), false);
   ranks_->wait(ranks_->peers(), purpose_, [&](int peer) -> bool {
     if (!has_begun_the_same(peer)) return false;
-    PeerChannel& channel = channel_of(peer);
-    if (channel.advance(operation_)) ranks_->ring();
-    if (std::exchange(looked_at_[peer], channel.ended()) == channel.ended()) return are_over_[peer];
+    Channel& channel = *channels_[peer];
+    if (advance(channel)) ranks_->ring();
+    const uint64_t ended = shared_.ended() + channel.out.ended() + channel.in.ended() + channel.shared.ended();
+    if (std::exchange(looked_at_[peer], ended) == ended) return are_over_[peer];
     are_over_[peer] = std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
       const auto& own = static_cast<const OwnMessage&>(*message);
-      return own.peer() != peer || own.is_over();
+      return !own.concerns(peer) || own.is_over();
     });
     return are_over_[peer];
   });
   messages.clear();
 }
 
+// `peer`: or kAllPeers.
 void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
-  const auto is_over = [&](int) {
+  const auto is_over = [&](int asked) {
     advance_all();
-    has_begun_the_same(peer);
+    has_begun_the_same(asked);
     return transfer.done;
   };
   const auto is_aborted = [&] { return transfer.aborted.load(); };
-  if (ranks_->wait_unless({&peer, 1}, purpose_, is_over, is_aborted)) return;
+  const std::vector<int> awaited = peer == kAllPeers ? ranks_->peers() : std::vector<int>{peer};
+  if (ranks_->wait_unless(awaited, purpose_, is_over, is_aborted)) return;
   transfer.aborted = false;
-  throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(peer)), peer);
+  const int missing = ranks_->missing().front();
+  throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(missing)), missing);
+}
+
+// Returns whether the peers can see a change.
+bool SharedMemoryTransport::advance(Channel& channel) {
+  bool changed = shared_.advance();
+  changed |= channel.out.advance();
+  changed |= channel.in.advance(operation_);
+  changed |= channel.shared.advance(operation_);
+  return changed;
 }
 
 // Also what other peers wait for in their turn.
 void SharedMemoryTransport::advance_all() {
   bool changed = false;
-  for (const auto& channel : channels_) changed |= channel && channel->advance(operation_);
+  for (const auto& channel : channels_) changed |= channel && advance(*channel);
   if (changed) ranks_->ring();
 }
 

@@ -1,9 +1,10 @@
 // Messages between the ranks of a host: a Transport over their shared memory.
 //
-// Each rank writes a ring of bytes for each peer (peer_channel.h). A send is over when its bytes are in the ring, or
-// went through it. A rank that begins an operation shows it to all peers, and the operation's first `wait_all` returns
-// when each peer has begun the same one. Ranks that begin different ones throw WaitFailure, each of them, with one
-// text. Waits are those of `Ranks`. One thread at a time, but for `abort`; it outlives its messages.
+// Each rank writes a ring of bytes for each peer, and one that all peers read (message_ring.h). A send is over when its
+// bytes are in the ring, or went through it. A rank that begins an operation shows it to all peers, and the operation's
+// first `wait_all` returns when each peer has begun the same one. Ranks that begin different ones throw WaitFailure,
+// each of them, with one text. Waits are those of `Ranks`. One thread at a time, but for `abort`; it outlives its
+// messages.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/shm/peer_channel.h"
+#include "collectives/shm/message_ring.h"
 #include "collectives/shm/ranks.h"
 #include "collectives/transport.h"
 
@@ -43,6 +44,10 @@ class SharedMemoryTransport final : public Transport {
   int size() const override { return ranks_->size(); }
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override;
   std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) override;
+  void share(const void* bytes, size_t size, int tag, Messages& messages) override;
+  std::unique_ptr<Message> receive_shared(void* bytes, size_t size, int peer, int tag) override;
+  int64_t chunk_bytes() const override { return 128 << 10; }  // which stay in a core's cache
+  bool shares_once() const override { return true; }
   void begin_operation(const std::string& purpose, size_t bytes) override;
   bool begins_together() const override { return true; }
   void wait_all(Messages& messages) override;
@@ -50,16 +55,24 @@ class SharedMemoryTransport final : public Transport {
  private:
   class OwnMessage;
 
-  PeerChannel& channel_of(int peer) { return *channels_[peer]; }
+  struct Channel {
+    MessageWriter out;
+    MessageReader in, shared;
+  };
+
+  std::unique_ptr<Message> begin(MessageWriter& writer, const void* bytes, size_t size, int peer, int tag);
+  std::unique_ptr<Message> begin(MessageReader& reader, void* bytes, size_t size, int peer, int tag);
   void wait(Transfer& transfer, int peer);
+  bool advance(Channel& channel);
   void advance_all();
   // A peer's operation is compared with this rank's once.
   bool has_begun_the_same(int peer);
   void check_same(int peer) const;
 
   Ranks* ranks_;
-  std::vector<std::unique_ptr<PeerChannel>> channels_;  // by rank; null for this one
-  std::vector<BegunOperations*> begun_;                 // by rank
+  MessageWriter shared_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // by rank; null for this one
+  std::vector<BegunOperations*> begun_;             // by rank
   uint64_t operation_ = 0;
   std::vector<uint64_t> compared_;  // by rank: the operation that was compared last
   // In wait_all, by rank: whether its messages are over, and how many transfers had ended when they were looked at.

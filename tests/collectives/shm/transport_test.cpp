@@ -56,6 +56,22 @@ void exchange_texts(Transport& transport, size_t size, std::mt19937& random) {
   for (int peer : transport.peers()) ASSERT_EQ(received[peer], text_of(peer, transport.rank(), size)) << size;
 }
 
+// The same text to all.
+void share_texts(Transport& transport, size_t size, std::mt19937& random) {
+  const std::string own = text_of(transport.rank(), 0, size);
+  std::vector<std::string> received(transport.size(), std::string(size, '?'));
+  Messages messages;
+  const bool shares_first = random() % 2 == 0;
+  if (shares_first) transport.share(own.data(), size, 5, messages);
+  for (int peer : transport.peers()) {
+    delay(random);
+    messages.push_back(transport.receive_shared(received[peer].data(), size, peer, 5));
+  }
+  if (!shares_first) transport.share(own.data(), size, 5, messages);
+  transport.wait_all(messages);
+  for (int peer : transport.peers()) ASSERT_EQ(received[peer], text_of(peer, 0, size)) << size;
+}
+
 class ShmTransport : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, ShmTransport, ::testing::Values(2, 3, 5), ::testing::PrintToStringParamName());
 
@@ -66,6 +82,7 @@ TEST_P(ShmTransport, MovesMessagesOfEveryLength) {
                               5 * kRing + 7, size_t{3}}) {
       transport.begin_operation("exchanges texts", size);
       exchange_texts(transport, size, random);
+      share_texts(transport, size, random);
     }
   });
 }
@@ -78,10 +95,10 @@ TEST_P(ShmTransport, KeepsOperationsApart) {
       const int source = static_cast<int>(common() % transport.size());
       transport.begin_operation("exchanges texts", size);
       delay(random);
-      if (common() % 2 == 0) {
-        exchange_texts(transport, size, random);
-        continue;
-      }
+      const auto kind = common() % 3;
+      if (kind == 0) exchange_texts(transport, size, random);
+      if (kind == 1) share_texts(transport, size, random);
+      if (kind < 2) continue;
       // From one rank alone: the others wait for no message, but for all ranks to begin.
       std::string text = transport.rank() == source ? text_of(source, 0, size) : std::string(size, '?');
       Messages messages;
@@ -110,6 +127,39 @@ TEST(ShmTransportOrder, IsByTagAndThenByTheOrderOfSends) {
       std::string text(sent[next].second, '?');
       transport.receive(text.data(), text.size(), 0, sent[next].first)->wait();
       EXPECT_EQ(text, texts[next]);
+    }
+  });
+}
+
+TEST(ShmTransportOrder, ASharedMessageIsWaitedForAlone) {
+  run_transports(3, [](Transport& transport, Ranks&) {
+    std::string text = transport.rank() == 1 ? text_of(1, 0, 5 * kRing) : std::string(5 * kRing, '?');
+    if (transport.rank() == 1) {
+      Messages messages;
+      transport.share(text.data(), text.size(), 3, messages);
+      messages.front()->wait();
+    } else {
+      transport.receive_shared(text.data(), text.size(), 1, 3)->wait();
+    }
+    EXPECT_EQ(text, text_of(1, 0, 5 * kRing));
+  });
+}
+
+// Messages that came before they were asked for, in an operation that is over, are none of a later one's.
+TEST(ShmTransportOrder, AMessageThatIsNeverReceivedIsDropped) {
+  run_transports(2, [](Transport& transport, Ranks&) {
+    const int peer = 1 - transport.rank();
+    for (const char letter : {'a', 'b'}) {
+      transport.begin_operation("exchanges texts", 1);
+      char theirs = '?', same = '?';
+      Messages messages;
+      transport.share(&letter, 1, 7, messages);
+      messages.push_back(transport.send(&letter, 1, peer, 0));
+      messages.push_back(transport.receive(&theirs, 1, peer, 0));
+      if (letter == 'b') messages.push_back(transport.receive_shared(&same, 1, peer, 7));
+      transport.wait_all(messages);
+      EXPECT_EQ(theirs, letter);
+      if (letter == 'b') EXPECT_EQ(same, 'b');
     }
   });
 }

@@ -1,4 +1,4 @@
-#include "collectives/shm/peer_channel.h"
+#include "collectives/shm/message_ring.h"
 
 #include <algorithm>
 #include <cstring>
@@ -20,56 +20,61 @@ void check_size(const Frame& frame, uint64_t expected) {
 
 }  // namespace
 
-void PeerChannel::send(Transfer& transfer, const Frame& frame, const char* from) {
+void MessageWriter::send(Transfer& transfer, const Frame& frame, const char* from) {
   transfer.frame = frame;
   transfer.from = from;
   sending_.push_back(&transfer);
 }
 
-void PeerChannel::receive(Transfer& transfer, int tag, char* to, size_t size) {
-  transfer.frame = {.size = size, .tag = tag};
+void MessageReader::receive(Transfer& transfer, const Frame& frame, char* to) {
+  transfer.frame = frame;
   transfer.to = to;
-  const auto found = std::find_if(early_.begin(), early_.end(),
-                                  [&](const std::unique_ptr<Early>& one) { return one->transfer.frame.tag == tag; });
+  std::erase_if(early_, [&](const std::unique_ptr<Early>& one) {
+    return one->transfer.done && one->transfer.frame.operation < frame.operation;
+  });
+  const auto found = std::find_if(early_.begin(), early_.end(), [&](const std::unique_ptr<Early>& one) {
+    return one->transfer.frame.operation == frame.operation && one->transfer.frame.tag == frame.tag;
+  });
   if (found == early_.end()) return awaited_.push_back(&transfer);
   const std::unique_ptr<Early> early = std::move(*found);
   early_.erase(found);
-  check_size(early->transfer.frame, size);
+  check_size(early->transfer.frame, frame.size);
   transfer.done = early->transfer.done;
   if (!transfer.done) into_ = &transfer;
-  if (const size_t here = transfer.done ? size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
+  if (const size_t here = transfer.done ? frame.size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
 }
 
-void PeerChannel::give_up(const Transfer& transfer) {
+void MessageWriter::give_up(const Transfer& transfer) {
+  const auto found = std::ranges::find(sending_, &transfer);
+  if (found == sending_.end()) return;
+  given_up_.push_back(std::make_unique<Transfer>(transfer.frame));
+  *found = given_up_.back().get();
+}
+
+void MessageReader::give_up(const Transfer& transfer) {
   given_up_.push_back(std::make_unique<Transfer>(transfer.frame));
   const auto replace = [&](Transfer*& place) {
     if (place == &transfer) place = given_up_.back().get();
   };
-  std::for_each(sending_.begin(), sending_.end(), replace);
   std::for_each(awaited_.begin(), awaited_.end(), replace);
   replace(into_);
 }
 
-bool PeerChannel::advance_both(uint64_t operation) {
-  const bool has_written = write();
-  return read(operation) || has_written;
-}
-
-bool PeerChannel::write() {
+bool MessageWriter::write() {
   bool has_written = false;
   while (!sending_.empty()) {
     Transfer& first = *sending_.front();
     if (!has_put_frame_) {
-      if (out_.room() < sizeof(Frame)) break;
-      out_.put(reinterpret_cast<const char*>(&first.frame), sizeof(Frame));
+      if (ring_.room() < sizeof(Frame)) break;
+      ring_.put(reinterpret_cast<const char*>(&first.frame), sizeof(Frame));
       has_put_frame_ = true;
     }
     const size_t piece = std::min<size_t>(kPieceBytes, first.frame.size - put_);
-    const size_t put = out_.put(first.from ? first.from + put_ : nullptr, piece);
+    const size_t put = ring_.put(first.from ? first.from + put_ : nullptr, piece);
     put_ += put;
     if (put_ < first.frame.size) {
       if (put == 0) break;
-      has_written |= out_.publish();
+      has_written |= ring_.publish();
       continue;
     }
     first.done = true;
@@ -78,34 +83,34 @@ bool PeerChannel::write() {
     put_ = 0;
     has_put_frame_ = false;
   }
-  return out_.publish() || has_written;
+  return ring_.publish() || has_written;
 }
 
-bool PeerChannel::read(uint64_t operation) {
+bool MessageReader::read(uint64_t operation) {
   bool has_read = false;
   for (;;) {
     if (!is_in_frame_) {
-      if (in_.filled() < sizeof(Frame)) break;
-      in_.take(reinterpret_cast<char*>(&frame_), sizeof(Frame));
+      if (ring_.filled() < sizeof(Frame)) break;
+      ring_.take(reinterpret_cast<char*>(&frame_), sizeof(Frame));
       is_in_frame_ = true;
     }
     if (frame_.operation > operation) break;
     if (!has_place_) find_place(operation);
     char* const to = into_ ? into_->to : nullptr;
-    const size_t taken = in_.take(to ? to + taken_ : nullptr, std::min<size_t>(kPieceBytes, frame_.size - taken_));
+    const size_t taken = ring_.take(to ? to + taken_ : nullptr, std::min<size_t>(kPieceBytes, frame_.size - taken_));
     taken_ += taken;
     if (taken_ == frame_.size) {
       end_frame();
     } else if (taken == 0) {
       break;
     } else {
-      has_read |= in_.release();
+      has_read |= ring_.release();
     }
   }
-  return in_.release() || has_read;
+  return ring_.release() || has_read;
 }
 
-void PeerChannel::find_place(uint64_t operation) {
+void MessageReader::find_place(uint64_t operation) {
   has_place_ = true;
   if (frame_.operation < operation) return;
   const auto found =
@@ -122,7 +127,7 @@ void PeerChannel::find_place(uint64_t operation) {
   into_ = &early.transfer;
 }
 
-void PeerChannel::end_frame() {
+void MessageReader::end_frame() {
   if (into_) into_->done = true;
   ++ended_;
   into_ = nullptr;
