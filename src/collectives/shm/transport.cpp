@@ -15,7 +15,7 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-// Of the ring that a rank shares with all peers, and of those to one peer each: so many bytes together, within limits.
+// The ring that a rank shares with all peers, and the rings to one peer each together: their bytes, within limits.
 constexpr size_t kSharedRingBytes = size_t{512} << 10;
 constexpr size_t kRingsBytes = size_t{512} << 10, kLeastRingBytes = size_t{16} << 10;
 
