@@ -18,8 +18,8 @@ using ::testing::Not;
 
 // Each unit has a buffer of its own, so that a backward is done with units before its end.
 struct EarlyRank : ScriptedRank {
-  explicit EarlyRank(int units = 4)
-      : ScriptedRank(facts_in_shared_memory(units), {.full_until = FullUntil::EndOfBackward}) {
+  explicit EarlyRank(const Facts& facts = facts_in_shared_memory(4))
+      : ScriptedRank(facts, {.full_until = FullUntil::EndOfBackward}) {
     micro_batch();
     step();
     forward();
@@ -136,6 +136,19 @@ TEST(EarlyStep, ALoadPublishesTheUnitsThatABrokenStepLeft) {
   std::erase_if(published, [](const std::string& line) { return !line.starts_with("publish"); });
   EXPECT_EQ(published.size(), 4 - stepped);
   EXPECT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::None);
+}
+
+// A gather needs all ranks where it is not one-sided.
+TEST(EarlyStep, ALoadTakesPartInGathersThatAPeerHasBegunForTheNextForward) {
+  EarlyRank rank(facts_of_units(4));
+  rank.script.peers_have_left = [](UnitId) { return false; };
+  rank.leave_first_unit_alone();
+  rank.driver.note_backward(/*inside=*/false, /*abandoned=*/true);
+  ASSERT_EQ(rank.driver.machine().early_step(), EarlyStepPhase::Broken);
+  rank.script.take();
+  rank.script.peers = [](const Words& own) { return std::vector{own, own.size() == 4 ? Words{0, 0, 0, 1} : own}; };
+  rank.driver.end_broken_step();
+  EXPECT_THAT(only(rank.script.take(), {"gather"}), ElementsAre(HasSubstr("gather for peers d")));
 }
 
 TEST(EarlyStep, ALoadAfterAWholeStepFindsNothingToEnd) {
