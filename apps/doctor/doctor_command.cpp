@@ -27,7 +27,7 @@ void append_findings(std::vector<Finding>& findings, const std::vector<Finding>&
 
 int run_doctor() {
   const std::vector<Finding> check = check_two_ranks();  // first: what follows may start threads
-  const auto gpus = static_cast<int64_t>(torch::cuda::device_count());
+  const auto gpus = torch::cuda::device_count();
   std::error_code ignored;
   const bool is_gpu_there = fs::exists("/dev/nvidiactl", ignored);
   Build build = read_build();

@@ -49,8 +49,8 @@ EvaluationRecord evaluate(fsdp::World& world, const RunOptions& options, const d
   EvaluationRecord record = load_weights(world, options, checkpoint, sharded);
   const bool shows_progress = world.rank() == 0 && standard_output().interactive && !options.json;
   const auto show = [](int64_t done, int64_t total) {
-    draw(done < total ? fmt::format("\revaluated {:.0f} %", std::floor(100.0 * static_cast<double>(done) / total))
-                      : std::string("\r\033[K"));
+    const double percent = std::floor(100.0 * static_cast<double>(done) / static_cast<double>(total));
+    draw(done < total ? fmt::format("\revaluated {:.0f} %", percent) : std::string("\r\033[K"));
   };
   const auto loss = mean_loss({.world = world,
                                .model = *model,

@@ -29,9 +29,9 @@ std::optional<double> for_all_ranks(const FreeMemory& free, const RunPlan& plan)
 
 // GPUs are assumed to be alike. CUDA's context exists already.
 std::optional<double> free_on_gpus(const torch::Device& device, int64_t ranks) {
-  const auto gpus = static_cast<int64_t>(torch::cuda::device_count());
+  const auto gpus = torch::cuda::device_count();
   const size_t free = at::accelerator::getMemoryInfo(device.index()).first;
-  return static_cast<double>(free) * static_cast<double>(std::min(ranks, gpus));
+  return static_cast<double>(free) * static_cast<double>(std::min<int64_t>(ranks, gpus));
 }
 
 // Free bytes on the disk of the folder, existing or not.

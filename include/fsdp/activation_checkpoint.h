@@ -62,7 +62,7 @@ template <typename Function, typename... Inputs>
 requires std::is_invocable_v<Function&, const Inputs&...>
 auto activation_checkpoint(const ActivationCheckpointOptions& options, Function function, const Inputs&... inputs) {
   if (!torch::GradMode::is_enabled() || options.keep == KeptResults::All) return std::invoke(function, inputs...);
-  return detail::run_checkpointed(options, nullptr, std::move(function), inputs...);
+  return detail::run_checkpointed(options, nullptr, function, inputs...);
 }
 
 // The same, with the default options.
@@ -114,7 +114,7 @@ class RecomputedImpl<Impl, Result(Arguments...)> : public Impl, public Recompute
     ActivationCheckpointOptions options = RecomputedModule::options_of_call(detail::bytes_of(arguments...));
     if (options.keep == KeptResults::All) return Impl::forward(std::forward<Arguments>(arguments)...);
     if (!options.buffers) options.buffers = [this] { return this->buffers(); };
-    const auto run = [this, owner = this->weak_from_this().lock()](const std::decay_t<Arguments>&... inputs) -> Result {
+    auto run = [this, owner = this->weak_from_this().lock()](const std::decay_t<Arguments>&... inputs) -> Result {
       return this->Impl::forward(detail::as_argument<Arguments>(inputs)...);
     };
     return detail::run_checkpointed(options, RecomputedModule::budget(), run, arguments...);

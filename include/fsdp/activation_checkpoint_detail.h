@@ -102,7 +102,7 @@ class CheckpointedForward {
 // activation_checkpoint, which says what this does, in gradient mode.
 template <typename Function, typename... Inputs>
 auto run_checkpointed(const ActivationCheckpointOptions& options, const std::shared_ptr<engine::BlockBudget>& budget,
-                      Function function, const Inputs&... inputs) {
+                      Function& function, const Inputs&... inputs) {
   using Kept = std::tuple<std::decay_t<const Inputs&>...>;
   static_assert(!(kIsReference<std::decay_t<const Inputs&>> || ...),
                 "an ArrayRef or an initializer_list does not own its elements, which the backward needs: pass a "

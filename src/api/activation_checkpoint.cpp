@@ -19,6 +19,7 @@ struct CheckpointedForward::Scope {
 
 CheckpointedForward::CheckpointedForward(const ActivationCheckpointOptions& options,
                                          const std::shared_ptr<engine::BlockBudget>& budget,
+                                         // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
                                          std::vector<torch::Tensor> inputs, RunAgain again)
     : scope_(std::make_unique<Scope>(std::make_shared<interpose::CheckpointedCall>(
           inputs, interpose::CheckpointedFunction{.run_again = std::move(again),

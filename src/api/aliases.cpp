@@ -15,7 +15,7 @@ namespace {
 
 using interpose::StorageFacts;
 
-constexpr size_t kMostNames = 5;  // of parameters, in a warning
+constexpr ptrdiff_t kMostNames = 5;  // of parameters, in a warning
 
 // Tensors that may hold a storage: those of the module, and what autograd keeps for them.
 class KnownTensors {
@@ -56,7 +56,7 @@ class KnownTensors {
 };
 
 std::string listed(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kMostNames));
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(std::ssize(names), kMostNames));
   const size_t rest = names.size() - first.size();
   return fmt::format("{}{}", fmt::join(first, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
 }

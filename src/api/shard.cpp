@@ -128,6 +128,7 @@ MakeGroup of_its_own(World& world) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) {
   FSDP_CHECK(options.ignored.empty(),
              "shard: options.ignored is for tensors of a module, found units made by hand. Leave the tensors out of "
@@ -137,6 +138,7 @@ ShardedModel shard(std::vector<NamedUnit> units, World& world, Options options) 
   return shard_units(of_its_own(world), {.units = std::move(units)}, {}, world, options);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   return shard_over(of_its_own(world), module, world, options);
 }

@@ -15,7 +15,7 @@ bool poisons() {
 #endif
 }
 
-void poison(torch::Tensor buffer) {
+void poison(const torch::Tensor& buffer) {
   if (poisons()) buffer.view(torch::kUInt8).fill_(0xff);
 }
 
@@ -49,7 +49,9 @@ void Pool::move(int from, int to) {
 
 int64_t Pool::bytes() const {
   int64_t bytes = 0;
-  for (const torch::Tensor& buffer : buffers_) bytes += buffer.defined() ? buffer.nbytes() : 0;
+  for (const torch::Tensor& buffer : buffers_) {
+    if (buffer.defined()) bytes += static_cast<int64_t>(buffer.nbytes());
+  }
   return bytes;
 }
 

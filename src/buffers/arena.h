@@ -14,7 +14,7 @@
 namespace fsdp::buffers {
 
 // Every bit set, where this build poisons: a NaN in every floating dtype.
-void poison(torch::Tensor buffer);
+void poison(const torch::Tensor& buffer);
 bool poisons();
 
 // Where a buffer comes from: [bytes] of uint8.

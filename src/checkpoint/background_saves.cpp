@@ -103,6 +103,7 @@ std::string SaveUnderWay::wait_for_untold_failure() {
 BackgroundSaves::BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes)
     : group_(std::move(group)), copy_bytes_(copy_bytes) {}
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a process without memory for the warning ends
 BackgroundSaves::~BackgroundSaves() {
   finish();
   copy_bytes_ = 0;

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 }
 
 // A save gives such names to what is unfinished, and removes what has them.
-const fs::path& with_own_name(const fs::path& target) {
+fs::path with_own_name(const fs::path& target) {
   const std::string name = target.filename().string();
   const bool is_partial = name.size() > files::kPartialSuffixBytes &&
                           name.substr(name.size() - files::kPartialSuffixBytes).starts_with(files::kPartialSuffix);

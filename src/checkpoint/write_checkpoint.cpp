@@ -19,7 +19,7 @@ std::vector<WrittenFile> tell_all(collectives::Group& group, const WrittenFile& 
   torch::Tensor message = torch::zeros({sizeof(int64_t) + files::kHashDigits}, torch::kUInt8);
   auto* bytes = static_cast<char*>(message.mutable_data_ptr());
   std::memcpy(bytes, &own.bytes, sizeof own.bytes);
-  std::memcpy(bytes + sizeof own.bytes, own.hash.data(), own.hash.size());
+  std::ranges::copy(own.hash, bytes + sizeof own.bytes);
   std::vector<WrittenFile> all;
   for (const torch::Tensor& one : group.all_gather(message)) {
     const auto* theirs = static_cast<const char*>(one.const_data_ptr());
@@ -66,7 +66,7 @@ Manifest join_contributions(Manifest own, const Told& told, const std::vector<Wr
   std::vector<WrittenFile> files;
   size_t next = 0;
   for (const int rank : told.writers) {
-    all.push_back({rank, rank == 0 ? std::move(own) : decode_contribution(told.contents.at(next++))});
+    all.push_back({rank, rank == 0 ? std::exchange(own, {}) : decode_contribution(told.contents.at(next++))});
     files.push_back(written[static_cast<size_t>(rank)]);
   }
   return joined(std::move(all), files, static_cast<int>(written.size()));

@@ -51,7 +51,7 @@ torch::Tensor sum_own_part(Transport& transport, const std::vector<torch::Tensor
 
 void all_reduce_block(Transport& transport, const torch::Tensor& block) {
   std::vector<torch::Tensor> parts = split_evenly(block, transport.size());
-  torch::Tensor own = parts[transport.rank()];
+  const torch::Tensor& own = parts[transport.rank()];
   own.copy_(sum_own_part(transport, parts));
   Messages messages;
   for (int peer : transport.peers())

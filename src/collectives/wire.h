@@ -70,7 +70,7 @@ class Wire final : public Transport {
   // Runs `exchange`, unless an earlier one failed. `prefix` starts the message and `operation` names what was tried.
   template <typename Exchange>
   auto guarded(const std::string& prefix, const char* operation, Exchange&& exchange) {
-    return latch_.run(exchange, [&](std::exception_ptr failure) { return explain(prefix, operation, failure); });
+    return latch_.run(exchange, [&](const std::exception_ptr& failure) { return explain(prefix, operation, failure); });
   }
 
  private:

@@ -44,7 +44,7 @@ torch::Tensor value_of(const torch::Tensor& tensor) {
   return storage == nullptr ? tensor : recording_of(*storage)->value_of(tensor);
 }
 
-void write_value(const torch::Tensor& tensor, torch::Tensor place) {
+void write_value(const torch::Tensor& tensor, const torch::Tensor& place) {
   torch::NoGradGuard no_grad;
   const DeferredStorage* storage = DeferredStorage::of(tensor);
   if (storage == nullptr || !fits(tensor, place)) {

@@ -15,7 +15,7 @@ torch::Tensor value_of(const torch::Tensor& tensor);
 
 // The value of a tensor to `place`, of its sizes. A deferred one is made there, where it alone fills its storage and
 // lies in memory as `place` does.
-void write_value(const torch::Tensor& tensor, torch::Tensor place);
+void write_value(const torch::Tensor& tensor, const torch::Tensor& place);
 
 // Zeros [numel] of fp32, for the values of a unit: in memory that goes back to the system.
 torch::Tensor zeros_for_values(int64_t numel, torch::Device device);

@@ -69,7 +69,7 @@ void Recording::operator_called(const c10::OperatorHandle& operation, c10::Dispa
   RecordedOperator recorded = record_of(operation, arguments);
   if (gives_values(operation) || taken.writes_real) return perform_on_values(std::move(recorded), arguments, stack);
   MetaResults on_meta = call_on_meta(recorded);
-  if (on_meta.problem.empty()) return perform(std::move(recorded), arguments, std::move(on_meta.results), stack);
+  if (on_meta.problem.empty()) return perform(std::move(recorded), arguments, on_meta.results, stack);
   FSDP_CHECK(!taken.writes_deferred,
              "deferred_init: {} cannot be deferred, as its result depends on values, or it is wrong: {}. Compute it "
              "of tensors that are real, and copy_ the result.",
@@ -77,7 +77,7 @@ void Recording::operator_called(const c10::OperatorHandle& operation, c10::Dispa
   perform_on_values(std::move(recorded), arguments, stack);
 }
 
-void Recording::perform(RecordedOperator recorded, const Stack& arguments, Stack meta_results, Stack& stack) {
+void Recording::perform(RecordedOperator recorded, const Stack& arguments, const Stack& meta_results, Stack& stack) {
   const c10::OperatorHandle& operation = recorded.operation;
   Pairs pairs = pairs_of(recorded.arguments, arguments);
   for (const auto& [meta, tensor] : pairs) {

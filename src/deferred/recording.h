@@ -42,7 +42,7 @@ class Recording final : public interpose::OperatorRecorder, public std::enable_s
   using Pairs = std::vector<std::pair<torch::Tensor, torch::Tensor>>;
 
   bool is_open() const { return interpose::RecordedScope::current() == this; }
-  void perform(RecordedOperator recorded, const torch::jit::Stack& arguments, torch::jit::Stack meta_results,
+  void perform(RecordedOperator recorded, const torch::jit::Stack& arguments, const torch::jit::Stack& meta_results,
                torch::jit::Stack& stack);
   torch::Tensor result_for(const torch::Tensor& meta, Pairs& pairs, torch::Device device, RecordedOperator& recorded);
   void keep(RecordedOperator recorded);

@@ -77,7 +77,9 @@ void FullScope::check_use(std::span<const int> units, std::optional<int> written
 
 int64_t FullScope::bytes() const {
   int64_t bytes = 0;
-  for (const torch::Tensor& full : full_) bytes += full.defined() ? full.nbytes() : 0;
+  for (const torch::Tensor& full : full_) {
+    if (full.defined()) bytes += static_cast<int64_t>(full.nbytes());
+  }
   return bytes;
 }
 

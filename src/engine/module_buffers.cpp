@@ -47,7 +47,7 @@ void ModuleBuffers::broadcast(int source) {
   torch::Tensor message = torch::cat(parts);
   group_.broadcast_(message, source);
   int64_t begin = 0;
-  for (auto [name, buffer] : buffers_) {
+  for (const auto& [name, buffer] : buffers_) {
     const auto size = static_cast<int64_t>(buffer.nbytes());
     const torch::Tensor values = message.slice(0, begin, begin + size).clone().view(buffer.scalar_type());
     copy_values(buffer, values.view(buffer.sizes()));

@@ -220,7 +220,9 @@ bool UnitGradientSum::any() const {
 int64_t UnitGradientSum::bytes() const {
   if (sum_.values.defined()) return static_cast<int64_t>(sum_.values.nbytes());
   int64_t bytes = 0;
-  for (size_t i = 0; i < pieces_.size(); ++i) bytes += gradient_of(i).defined() ? gradient_of(i).nbytes() : 0;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (gradient_of(i).defined()) bytes += static_cast<int64_t>(gradient_of(i).nbytes());
+  }
   return bytes;
 }
 

@@ -72,9 +72,9 @@ std::unique_ptr<Sink> make_sink(const fs::path& target, Format format, Announced
     case Format::Checkpoint:
       return write_checkpoint(target, std::move(announced), existing);
     case Format::HuggingFace:
-      return write_hugging_face(target, std::move(announced), existing, folder);
+      return write_hugging_face(target, announced, existing, folder);
     case Format::TorchFile:
-      return write_torch_file(target, std::move(announced), existing);
+      return write_torch_file(target, announced, existing);
     case Format::Distributed:
       return write_distributed(target, std::move(announced), existing);
     case Format::Archive:

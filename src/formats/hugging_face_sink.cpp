@@ -114,8 +114,8 @@ class HuggingFaceSink : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, Announced announced, Existing existing,
-                                         const HuggingFaceFolder& folder) {
+std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, const Announced& announced,
+                                         Existing existing, const HuggingFaceFolder& folder) {
   return std::make_unique<HuggingFaceSink>(target, announced, existing, folder);
 }
 

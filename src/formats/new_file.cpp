@@ -65,7 +65,7 @@ std::unique_ptr<files::ReplacedFile> new_file(const fs::path& target, Existing e
   return std::make_unique<files::ReplacedFile>(path);
 }
 
-NewFolder::NewFolder(fs::path target, Existing existing, bool (*is_own)(const std::string&))
+NewFolder::NewFolder(const fs::path& target, Existing existing, bool (*is_own)(const std::string&))
     : target_(without_slash(target)), existing_(existing), is_own_(is_own) {
   check_replaceable();
   make_parent(target_);

@@ -20,7 +20,7 @@ class NewFolder {
  public:
   // Throws Error where `target` is there: an empty folder is always replaced. With Existing::Replace a folder is, too,
   // if `is_own` is true for all its files. Nothing else is.
-  NewFolder(std::filesystem::path target, Existing existing, bool (*is_own)(const std::string& name));
+  NewFolder(const std::filesystem::path& target, Existing existing, bool (*is_own)(const std::string& name));
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

@@ -47,9 +47,10 @@ std::unique_ptr<Sink> make_sink(const std::filesystem::path& target, Format form
 // A folder that holds anything else than files of its format is never replaced.
 std::unique_ptr<Sink> write_checkpoint(const std::filesystem::path& target, Announced announced, Existing existing);
 // Without states.
-std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, Announced announced, Existing existing,
-                                         const HuggingFaceFolder& folder);
-std::unique_ptr<Sink> write_torch_file(const std::filesystem::path& target, Announced announced, Existing existing);
+std::unique_ptr<Sink> write_hugging_face(const std::filesystem::path& target, const Announced& announced,
+                                         Existing existing, const HuggingFaceFolder& folder);
+std::unique_ptr<Sink> write_torch_file(const std::filesystem::path& target, const Announced& announced,
+                                       Existing existing);
 // Holds all tensors until it is committed. Without states.
 std::unique_ptr<Sink> write_archive(const std::filesystem::path& target, Announced announced, Existing existing);
 std::unique_ptr<Sink> write_distributed(const std::filesystem::path& target, Announced announced, Existing existing);

@@ -49,7 +49,8 @@ class TorchSink : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> write_torch_file(const std::filesystem::path& target, Announced announced, Existing existing) {
+std::unique_ptr<Sink> write_torch_file(const std::filesystem::path& target, const Announced& announced,
+                                       Existing existing) {
   return std::make_unique<TorchSink>(target, announced, existing);
 }
 

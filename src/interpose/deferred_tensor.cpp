@@ -26,7 +26,8 @@ c10::DispatchKeySet backend_keys(const at::Tensor& like, torch::Device device) {
 
 DeferredStorage::DeferredStorage(int number, c10::Storage shape, torch::Device device,
                                  std::shared_ptr<OperatorRecorder> recorder)
-    : StorageImpl(use_byte_size_t(), shape.nbytes(), at::DataPtr(nullptr, device), nullptr, false),
+    : StorageImpl(use_byte_size_t(), static_cast<int64_t>(shape.nbytes()), at::DataPtr(nullptr, device), nullptr,
+                  false),
       number_(number),
       shape_(std::move(shape)),
       recorder_(std::move(recorder)) {

@@ -64,7 +64,7 @@ void install_meta(torch::Tensor& tensor, std::unique_ptr<GuardedMeta> meta) {
 
 AttachedParameter::AttachedParameter(torch::Tensor tensor, std::string name,
                                      const c10::intrusive_ptr<UnitStorage>& storage, int64_t offset,
-                                     std::vector<int64_t> strides, int index)
+                                     const std::vector<int64_t>& strides, int index)
     : tensor_(std::move(tensor)), name_(std::move(name)), storage_(storage) {
   ensure_fallback();
   c10::impl::ExcludeDispatchKeyGuard unseen(kKey);  // set_data is an operator on the parameter itself

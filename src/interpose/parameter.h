@@ -17,7 +17,7 @@ class AttachedParameter {
  public:
   // The parameter's bytes are `tensor.sizes()` with `strides` at `offset` elements of the storage.
   AttachedParameter(torch::Tensor tensor, std::string name, const c10::intrusive_ptr<UnitStorage>& storage,
-                    int64_t offset, std::vector<int64_t> strides, int index);
+                    int64_t offset, const std::vector<int64_t>& strides, int index);
 
   const torch::Tensor& tensor() const { return tensor_; }
   const std::string& name() const { return name_; }

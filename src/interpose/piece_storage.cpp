@@ -7,7 +7,8 @@
 namespace fsdp::interpose {
 
 PieceStorage::PieceStorage(const torch::Tensor& memory, Holds holds, std::shared_ptr<Link> link)
-    : StorageImpl(use_byte_size_t(), memory.nbytes(), at::DataPtr(memory.data_ptr(), memory.device()), nullptr, false),
+    : StorageImpl(use_byte_size_t(), static_cast<int64_t>(memory.nbytes()),
+                  at::DataPtr(memory.data_ptr(), memory.device()), nullptr, false),
       memory_(memory),
       holds_(holds),
       link_(std::move(link)) {}

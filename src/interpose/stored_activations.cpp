@@ -34,6 +34,7 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) {
 // which do: a counter is a pointer that it keeps to itself.
 bool is_same_counter(const c10::VariableVersion& a, const c10::VariableVersion& b) {
   static_assert(sizeof(c10::VariableVersion) == sizeof(void*));
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): a pointer has no padding
   return a.enabled() && std::memcmp(&a, &b, sizeof a) == 0;
 }
 

@@ -6,7 +6,7 @@ namespace fsdp::interpose {
 
 UnitStorage::UnitStorage(int unit, std::string name, size_t bytes, torch::ScalarType dtype, bool casts_activations,
                          std::shared_ptr<Link> link, torch::Device device)
-    : StorageImpl(use_byte_size_t(), bytes, at::DataPtr(nullptr, device), nullptr, false),
+    : StorageImpl(use_byte_size_t(), static_cast<int64_t>(bytes), at::DataPtr(nullptr, device), nullptr, false),
       unit_(unit),
       name_(std::move(name)),
       refusal_(message_prefix(name_) +

@@ -45,6 +45,7 @@ optim::Rule adam_rule(const AdamOptions& options) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 Adam::Adam(ShardedModel& model, AdamOptions options)
     : PieceOptimizer(model.shared_model(), optim::on_all_parameters(model, adam_rule(options), options.groups)) {}
 

@@ -40,6 +40,7 @@ Rule adamw_rule(const std::string& name, const AdamWOptions& options) {
 
 }  // namespace optim
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 AdamW::AdamW(ShardedModel& model, AdamWOptions options)
     : PieceOptimizer(model.shared_model(),
                      optim::on_all_parameters(model, optim::adamw_rule("AdamW", options), options.groups)) {}

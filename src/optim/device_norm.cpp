@@ -85,8 +85,7 @@ void add_lanes(const Tensor& elements, const Tensor& lanes, double norm_type) {
   const Tensor rows = elements.view({-1, kBlock / kLanes, kLanes});
   for (int64_t i = 0; i < rows.size(1); ++i) {
     const Tensor row = rows.select(1, i);
-    Tensor into = lanes;
-    norm_type == 2.0 ? into.addcmul_(row, row) : into.add_(row.to(torch::kFloat64).abs_().pow_(norm_type));
+    norm_type == 2.0 ? lanes.addcmul_(row, row) : lanes.add_(row.to(torch::kFloat64).abs_().pow_(norm_type));
   }
 }
 

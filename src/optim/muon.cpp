@@ -88,6 +88,7 @@ std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_p
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 Muon::Muon(ShardedModel& model, MuonOptions options)
     : PieceOptimizer(model.shared_model(), muon_rules(model.shared_model(), options)) {}
 

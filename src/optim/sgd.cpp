@@ -62,6 +62,7 @@ optim::Rule sgd_rule(const SGDOptions& options) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
 SGD::SGD(ShardedModel& model, SGDOptions options)
     : PieceOptimizer(model.shared_model(), optim::on_all_parameters(model, sgd_rule(options), options.groups)) {}
 

@@ -162,8 +162,11 @@ class Host {
     for (Descriptor& visitor : unheard_) {
       int32_t rank = 0;
       const ssize_t got = recv(visitor.number(), &rank, sizeof rank, MSG_DONTWAIT);
-      if (got == sizeof rank) take_in(rank, std::move(visitor));
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) silent.push_back(std::move(visitor));
+      if (got == sizeof rank) {
+        take_in(rank, std::move(visitor));
+      } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        silent.push_back(std::move(visitor));
+      }
     }
     unheard_ = std::move(silent);
   }

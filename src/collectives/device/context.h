@@ -92,7 +92,7 @@ class DeviceContext {
       watch_.check();
       return operation();
     };
-    return latch_.run(checked, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
+    return latch_.run(checked, [&](const std::exception_ptr& failure) { return explain(prefix + name, failure); });
   }
 
  private:

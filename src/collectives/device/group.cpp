@@ -110,7 +110,7 @@ void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
     if (!agree("enters an all_reduce")) return;
     const torch::Tensor flat = tensor.detach().view({-1});
     const auto part_numel = kPartBytes / static_cast<int64_t>(flat.element_size());
-    for (torch::Tensor part : flat.split(part_numel)) part.copy_(sum_in_order(gather_parts(part)));
+    for (const torch::Tensor& part : flat.split(part_numel)) part.copy_(sum_in_order(gather_parts(part)));
   });
 }
 

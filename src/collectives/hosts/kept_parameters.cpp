@@ -47,7 +47,7 @@ class KeptParameters final : public HostsParameters {
   ~KeptParameters() override;
 
   bool one_sided() const override { return true; }
-  int64_t bytes() const override { return fetched_from_.size() * memory_.shard().nbytes(); }
+  int64_t bytes() const override { return static_cast<int64_t>(fetched_from_.size() * memory_.shard().nbytes()); }
   bool begin_write(Readers readers) override;
   void publish() override;
   void begin_gather(Order) override { memory_.read_ahead(); }

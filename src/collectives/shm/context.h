@@ -39,7 +39,7 @@ class SharedMemoryContext {
   // Runs `operation`, unless an earlier one failed. `prefix` starts the message and `name` names what was tried.
   template <typename Operation>
   auto guarded(const std::string& prefix, const char* name, Operation&& operation) {
-    return latch_.run(operation, [&](std::exception_ptr failure) { return explain(prefix + name, failure); });
+    return latch_.run(operation, [&](const std::exception_ptr& failure) { return explain(prefix + name, failure); });
   }
 
  private:
