@@ -36,7 +36,7 @@ class Follower : public ScriptedRank {
 
 void end_backward(RankReport& report) { report.activity = RankActivity::EndsBackward; }
 
-const char kRound[] = "all ranks: takes part in a step in which some ranks have no batch";
+const char kFollowed[] = "all ranks: takes part in a step in which some ranks have no batch";
 
 // Peers end their reductions while their backward runs, and so need this rank's before its end.
 TEST(Follower, RepeatsTheReductionsOfItsLastBackwardAtOnce) {
@@ -45,7 +45,7 @@ TEST(Follower, RepeatsTheReductionsOfItsLastBackwardAtOnce) {
   rank.answer_by({end_backward});
   rank.follow();
   EXPECT_THAT(only(rank.script.take(), {"reduce ", "all ranks"}),
-              ElementsAre("reduce c", "reduce b", "reduce a", kRound));
+              ElementsAre("reduce c", "reduce b", "reduce a", kFollowed));
 }
 
 TEST(Follower, TakesPartInGathersAndReductionsAsItHearsOfThem) {
@@ -65,8 +65,8 @@ TEST(Follower, TakesPartInGathersAndReductionsAsItHearsOfThem) {
                   }});
   rank.follow();
   EXPECT_THAT(only(rank.script.take(), {"gather", "reduce ", "all ranks"}),
-              ElementsAre(kRound, "gather for peers b in 0", kRound, "gather for peers a in 0", "reduce c", kRound,
-                          "reduce a", "reduce b"));
+              ElementsAre(kFollowed, "gather for peers b in 0", kFollowed, "gather for peers a in 0", "reduce c",
+                          kFollowed, "reduce a", "reduce b"));
 }
 
 }  // namespace
