@@ -40,7 +40,10 @@ class MessageWriter {
   // Forgets the transfer and its bytes. The message itself goes its way.
   void give_up(const Transfer& transfer);
   // Writes what can be written now. Returns whether the readers can see a change.
-  bool advance() { return !sending_.empty() && write(); }
+  bool advance() { return has_unsent() && write(); }
+  bool has_unsent() const { return !sending_.empty(); }
+  // True if the reader has taken all that was written so far.
+  bool is_read_by(int reader) const { return ring_.is_read_by(reader); }
   uint64_t ended() const { return ended_; }  // how many transfers are done
 
  private:

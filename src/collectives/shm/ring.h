@@ -23,6 +23,8 @@ class RingWriter {
   RingWriter(char* memory, size_t capacity, int readers = 1);
 
   size_t room() const;
+  // True if the reader has taken all that was put.
+  bool is_read_by(int reader) const { return read_[reader].get() == at_; }
   // Writes as many of the bytes as there is room for, and returns how many. `from` null: they may have any value.
   size_t put(const char* from, size_t bytes);
   // Shows the readers what was put. Returns whether there was anything new.

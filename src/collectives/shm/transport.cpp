@@ -62,7 +62,7 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   void wait() override { transport_.wait(transfer_, peer_); }
   void abort() override { transfer_.aborted = true; }
   Transfer& transfer() { return transfer_; }
-  bool concerns(int peer) const { return peer_ == peer || peer_ == kAllPeers; }
+  int peer() const { return peer_; }
   bool is_over() const { return transfer_.done; }
 
  private:
@@ -147,18 +147,23 @@ void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t b
 void SharedMemoryTransport::wait_all(Messages& messages) {
   looked_at_.assign(size(), kNever);
   are_over_.assign(size(), false);
-  ranks_->wait(ranks_->peers(), purpose_, [&](int peer) -> bool {
-    if (!has_begun_the_same(peer)) return false;
-    Channel& channel = *channels_[peer];
-    if (advance(channel)) ranks_->ring();
-    const uint64_t ended = shared_.ended() + channel.out.ended() + channel.in.ended() + channel.shared.ended();
-    if (std::exchange(looked_at_[peer], ended) == ended) return are_over_[peer];
+  const auto are_over = [&](int peer) {
+    const Channel& channel = *channels_[peer];
+    const uint64_t ended = channel.out.ended() + channel.in.ended() + channel.shared.ended();
+    if (std::exchange(looked_at_[peer], ended) == ended) return bool{are_over_[peer]};
     are_over_[peer] = std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
       const auto& own = static_cast<const OwnMessage&>(*message);
-      return !own.concerns(peer) || own.is_over();
+      return own.peer() != peer || own.is_over();
     });
-    return are_over_[peer];
-  });
+    return bool{are_over_[peer]};
+  };
+  do {
+    ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
+      if (!has_begun_the_same(peer)) return false;
+      if (advance(*channels_[peer])) ranks_->ring();
+      return are_over(peer) && has_taken_shared(peer);
+    });
+  } while (shared_.has_unsent());
   messages.clear();
 }
 
@@ -167,14 +172,21 @@ void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
   const auto is_over = [&](int asked) {
     advance_all();
     has_begun_the_same(asked);
-    return transfer.done;
+    return transfer.done || (peer == kAllPeers && has_taken_shared(asked));
   };
   const auto is_aborted = [&] { return transfer.aborted.load(); };
   const std::vector<int> awaited = peer == kAllPeers ? ranks_->peers() : std::vector<int>{peer};
-  if (ranks_->wait_unless(awaited, purpose_, is_over, is_aborted)) return;
-  transfer.aborted = false;
-  const int missing = ranks_->missing().front();
-  throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(missing)), missing);
+  while (!transfer.done) {
+    if (ranks_->wait_unless(awaited, purpose_, is_over, is_aborted)) continue;
+    transfer.aborted = false;
+    const int missing = ranks_->missing().front();
+    throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(missing)), missing);
+  }
+}
+
+// True if a message to all peers that is not over waits for others than this one. Then it is this rank that goes on.
+bool SharedMemoryTransport::has_taken_shared(int peer) const {
+  return !shared_.has_unsent() || shared_.is_read_by(place_among_peers(peer, rank()));
 }
 
 // Returns whether the peers can see a change.

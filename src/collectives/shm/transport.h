@@ -63,6 +63,7 @@ class SharedMemoryTransport final : public Transport {
   std::unique_ptr<Message> begin(MessageWriter& writer, const void* bytes, size_t size, int peer, int tag);
   std::unique_ptr<Message> begin(MessageReader& reader, void* bytes, size_t size, int peer, int tag);
   void wait(Transfer& transfer, int peer);
+  bool has_taken_shared(int peer) const;
   bool advance(Channel& channel);
   void advance_all();
   // A peer's operation is compared with this rank's once.

@@ -258,6 +258,33 @@ TEST(ShmTransportFailure, NamesASilentPeerAfterTheTimeout) {
       std::chrono::milliseconds(200));
 }
 
+// The others have taken all that there is of the message.
+TEST(ShmTransportFailure, OfASharedMessageNamesThePeerThatDoesNotTakeIt) {
+  for (const bool alone : {false, true}) {
+    std::atomic<bool> over = false;
+    run_transports(
+        4,
+        [&](Transport& transport, Ranks&) {
+          transport.begin_operation("enters a broadcast", 1);
+          std::string text(5 * kRing, 'a');
+          Messages messages;
+          if (transport.rank() == 0) {
+            transport.share(text.data(), text.size(), 0, messages);
+            EXPECT_THAT(
+                message_of<TransportFailure>([&] { alone ? messages.front()->wait() : transport.wait_all(messages); }),
+                HasSubstr("rank 2 did not answer within 300 ms"));
+            over = true;
+          } else if (transport.rank() == 2) {
+            while (!over) std::this_thread::yield();
+          } else {
+            const auto message = transport.receive_shared(text.data(), text.size(), 0, 0);
+            EXPECT_THROW(message->wait(), TransportFailure);
+          }
+        },
+        std::chrono::milliseconds(300));
+  }
+}
+
 TEST(ShmTransportFailure, OfAPeerReachesThoseThatWait) {
   std::atomic<bool> heard = false;
   run_transports(2, [&](Transport& transport, Ranks& ranks) {
