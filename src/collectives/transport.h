@@ -46,7 +46,7 @@ class Transport {
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;
 
-  // One message for all other ranks, each of which takes it by `receive_shared`. Such messages match among themselves.
+  // One message for all other ranks, each of which takes it by `receive_shared`. Its tag is none of other messages.
   virtual void share(const void* bytes, size_t size, int tag, Messages& messages) {
     for (int peer : peers()) messages.push_back(send(bytes, size, peer, tag));
   }

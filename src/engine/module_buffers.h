@@ -5,9 +5,9 @@
 // by rank 0. With `broadcast_each_forward`, rank 0's values go to all before each training forward instead.
 //
 // The step driver calls `forward_begins` before anything else of a training forward is communicated, once until a
-// backward has ended, and then `backward_ends`. `together`: every rank comes to the same call. That is not so in a
-// no_sync scope, nor in a step in which a rank without a batch runs no forward; then nothing is communicated.
-// Statistics that training only writes are not looked at. Not for concurrent use.
+// backward has ended or, with names, once per micro-batch, and then `backward_ends`. `together`: every rank comes to
+// the same call. That is not so in a no_sync scope, nor in a step in which a rank without a batch runs no forward; then
+// nothing is communicated. Statistics that training only writes are not looked at. Not for concurrent use.
 #pragma once
 
 #include <cstdint>

@@ -49,19 +49,25 @@ void MeasuredBlocks::ends(size_t block, const void* call, const CallFacts& facts
     for (const auto& [address, mark] : *marks) known.insert(address);
   }
   Measured& measured = blocks_[block];
-  Kept& kept = std::ranges::find(measured.open, call, &OpenCall::call)->kept;
+  Kept kept;
   add_storages(facts.saved, known, kept.all);
   add_storages(facts.products, known, kept.products);
   for (const StorageMark& saved : facts.saved) known.insert(saved.address());
   add_storages(facts.products, known, kept.unsaved_products);
-  for (const auto storages : {&Kept::all, &Kept::products, &Kept::unsaved_products}) note_most(measured, storages);
+  const auto open = std::ranges::find(measured.open, call, &OpenCall::call);
+  // A call that runs a backward itself may have run again before its end.
+  const bool is_open = open != measured.open.end();
+  if (is_open) open->kept = kept;
+  for (const auto storages : {&Kept::all, &Kept::products, &Kept::unsaved_products}) {
+    note_most(measured, storages, is_open ? nullptr : &kept);
+  }
   measured.seconds += facts.seconds;
   measured.seconds_without_products += std::max(0.0, facts.seconds - facts.product_seconds);
 }
 
 // Several are open where the block is called more than once in a forward, or where micro-batches are in flight.
-void MeasuredBlocks::note_most(Measured& measured, Storages Kept::*storages) {
-  Storages now;
+void MeasuredBlocks::note_most(Measured& measured, Storages Kept::*storages, const Kept* closed) {
+  Storages now = closed ? closed->*storages : Storages();
   for (const OpenCall& call : measured.open)
     now.insert(now.end(), (call.kept.*storages).begin(), (call.kept.*storages).end());
   Storages& most = measured.facts.most.*storages;

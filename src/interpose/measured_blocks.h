@@ -79,7 +79,7 @@ class MeasuredBlocks {
   // All so far. The times of each block are the maximum over all periods; a period is from no open call to none.
   Facts facts();
 
-  // Begins a call of that block, which keeps its inputs from now on. The same address in all three.
+  // Begins a call of that block, which keeps its inputs from now on. `call`: the same address in all three.
   void begins(size_t block, const void* call, const StorageMarks& inputs);
   void ends(size_t block, const void* call, const CallFacts& facts);
   // It runs again, or is dropped.
@@ -98,7 +98,8 @@ class MeasuredBlocks {
     double seconds = 0, seconds_without_products = 0;  // of this period
   };
 
-  static void note_most(Measured& measured, Storages Kept::*storages);
+  // `closed`: a call that is not open any more; may be null.
+  static void note_most(Measured& measured, Storages Kept::*storages, const Kept* closed);
   void note_peak();
   void end_period();
   size_t open_places() const;

@@ -38,7 +38,10 @@ class GivenOrder final : public UseOrder {
     is_named_anew_ = true;
   }
   // They belong again to the one before, and its segment goes on.
-  void go_back_to(std::optional<int64_t> micro_batch) { named_ = micro_batch; }
+  void go_back_to(std::optional<int64_t> micro_batch) {
+    named_ = micro_batch;
+    if (segment_ && segments_[*segment_].micro_batch == named_) is_named_anew_ = false;
+  }
   void use(UnitId unit, Mode mode);
   // The next segment is the first of a step.
   void end_step();

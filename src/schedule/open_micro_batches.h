@@ -21,7 +21,7 @@ struct MicroBatchUses {
   std::optional<int64_t> writes = {};  // of the shards, before its first use; none: it was not used
   bool forward_has_begun = false;      // with gradients
   bool had_backward = false;
-  int steps = 0;  // that ended while it was open
+  int writes_since = 0;  // of the shards
 };
 
 class OpenMicroBatches {
@@ -56,15 +56,17 @@ class OpenMicroBatches {
   // Another backward of the same forward, as of a retained graph, is one without uses before it.
   void backward_ends() {
     present_->forward_uses.assign(present_->forward_uses.size(), 0);
-    if (!number_) in_forward_ = false;
+    in_forward_ = false;
   }
   // The one without a name is over.
   void period_ends() { unnamed_.forward_uses.assign(unnamed_.forward_uses.size(), 0); }
-  // Micro-batches that had a backward are over. Others are kept for one step, so that their backward is refused.
-  void step_ends() {
-    for (auto& [number, batch] : named_) ++batch.steps;
+  // The shards were written, as by a step. Micro-batches that had a backward are over. Others are kept over some more
+  // writes, so that their backward is refused.
+  void shards_written() {
+    constexpr int kWrites = 16;
+    for (auto& [number, batch] : named_) ++batch.writes_since;
     std::erase_if(named_, [this](const auto& one) {
-      return (one.second.had_backward || one.second.steps > 1) && one.first != number_;
+      return (one.second.had_backward || one.second.writes_since > kWrites) && one.first != number_;
     });
   }
 

@@ -264,7 +264,6 @@ Actions Schedule::shards_change() {
   record_.add_behind(actions);
   record_.end_step();
   ++changes_;
-  micro_batches_.step_ends();
   for (UnitProgress& unit : progress_) unit.shard = UnitProgress::Shard::Old;
   return actions;
 }

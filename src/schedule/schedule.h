@@ -141,7 +141,10 @@ class Schedule {
   // True if the shards were written since the forward of the named micro-batch that has this backward.
   bool is_outdated() const { return micro_batches_.is_outdated(writes_); }
   // The values of the shards are others from now on.
-  void shards_written() { ++writes_; }
+  void shards_written() {
+    ++writes_;
+    micro_batches_.shards_written();
+  }
   // True if a reduction of the unit was begun in this backward: a gradient that comes now is late.
   bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }

@@ -134,6 +134,32 @@ TEST(ActivationBudget, HoldsInUnusualSteps) {
   });
 }
 
+// A block that runs a backward in its forward, over tensors that it saves itself.
+struct PenalisedImpl : nn::Module {
+  PenalisedImpl() : linear(register_module("linear", nn::Linear(kWidth, kWidth))) {}
+  Tensor forward(const Tensor& input) {
+    const Tensor result = torch::tanh(linear(input));
+    const Tensor slope = torch::autograd::grad({result.sum()}, {input}, {}, /*retain_graph=*/true)[0];
+    return result + slope;
+  }
+  nn::Linear linear;
+};
+
+TEST(ActivationBudget, MeasuresBlocksThatRunABackwardThemselves) {
+  run_ranks(1, [](World& world) {
+    torch::manual_seed(3);
+    nn::Sequential net(nn::Linear(3, kWidth), Recomputed<PenalisedImpl>(), Recomputed<PenalisedImpl>());
+    auto sharded = shard(*net, world, {.units = units_of<PenalisedImpl>(), .activation_memory = kPlenty});
+    AdamW optimizer(sharded);
+    for (int step = 0; step < 3; ++step) {
+      net->forward(testing_models::values_for(step, {2, 3})).pow(2).mean().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    EXPECT_THAT(sharded.activation_decision().value().plan.keep, Each(KeptResults::All));
+  });
+}
+
 // Of four micro-batches, two are in flight at once.
 TEST(ActivationBudget, CountsTheCallsThatAreOpenAtOnce) {
   run_ranks(1, [](World& world) {

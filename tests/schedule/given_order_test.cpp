@@ -16,10 +16,7 @@ using ::testing::Not;
 
 constexpr int kStageUnits = 3;
 
-Facts facts_of_stages(int stages) {
-  Facts facts = facts_of_units(stages * kStageUnits);
-  return facts;
-}
+Facts facts_of_stages(int stages) { return facts_of_units(stages * kStageUnits); }
 
 // "0F3": stage 0, forward, micro-batch 3.
 std::vector<Segment> segments_of(const std::vector<std::string>& texts) {

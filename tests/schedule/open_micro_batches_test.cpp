@@ -69,7 +69,7 @@ TEST(OpenMicroBatches, AreOutdatedWhereTheShardsHaveChangedSinceTheirForward) {
   batches.name(0);
   batches.forward_begins(3);
   EXPECT_FALSE(batches.is_outdated(3));
-  batches.step_ends();
+  batches.shards_written();
   EXPECT_TRUE(batches.is_outdated(4)) << "it is open still";
   EXPECT_TRUE(batches.forward_begins(4));
   EXPECT_FALSE(batches.is_outdated(4));

@@ -36,9 +36,9 @@ void MessageReader::receive(Transfer& transfer, const Frame& frame, char* to) {
     return one->transfer.frame.operation == frame.operation && one->transfer.frame.tag == frame.tag;
   });
   if (found == early_.end()) return awaited_.push_back(&transfer);
+  check_size((*found)->transfer.frame, frame.size);
   const std::unique_ptr<Early> early = std::move(*found);
   early_.erase(found);
-  check_size(early->transfer.frame, frame.size);
   transfer.done = early->transfer.done;
   if (!transfer.done) into_ = &transfer;
   if (const size_t here = transfer.done ? frame.size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
@@ -113,8 +113,9 @@ bool MessageReader::read(uint64_t operation) {
 void MessageReader::find_place(uint64_t operation) {
   has_place_ = true;
   if (frame_.operation < operation) return;
-  const auto found =
-      std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) { return one->frame.tag == frame_.tag; });
+  const auto found = std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) {
+    return one->frame.operation == frame_.operation && one->frame.tag == frame_.tag;
+  });
   if (found != awaited_.end()) {
     into_ = *found;
     awaited_.erase(found);

@@ -137,6 +137,17 @@ class Ranks::LongWait {
     own_.purpose[purpose.copy(own_.purpose, kPurposeBytes - 1)] = '\0';
     own_.waits.set(own_.waits.get() + 1);
   }
+  // The rank to name where the wait took too long: a missing one, or one that a missing one waits for in its turn.
+  // Ranks that wait look at their peers.
+  int silent_rank() const {
+    const std::vector<uint64_t> now = looks_of_all();
+    const auto is_silent = [&](int rank) { return now[rank] == first_looks_[rank]; };
+    for (const std::vector<int>* ranks : {&ranks_.missing(), &ranks_.peers()}) {
+      const auto found = std::find_if(ranks->begin(), ranks->end(), is_silent);
+      if (found != ranks->end()) return *found;
+    }
+    return ranks_.missing().front();
+  }
   // A wait that fails goes on, for the peers: they find what this rank has found.
   void end() { own_.waits.set(own_.waits.get() + 1); }
 
@@ -192,6 +203,7 @@ class Ranks::LongWait {
 
   Ranks& ranks_;
   Control& own_;
+  const std::vector<uint64_t> first_looks_ = looks_of_all();
   std::vector<uint64_t> seen_, looks_;
   Patience patience_{kStandstill};
   Patience call_patience_{kStandstill};  // with a rank that is missing, and in a call of a world
@@ -224,10 +236,11 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
     if (hopeless && hopeless()) return false;
     wait.look();
     if (patience.is_over() && !all_arrived(arrived)) {
+      const int silent = wait.silent_rank();
       throw WaitFailure(WaitFailure::Kind::Lost,
-                        fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)",
-                                    name_of(missing_.front()), timeout_.count()),
-                        missing_.front());
+                        fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", name_of(silent),
+                                    timeout_.count()),
+                        silent);
     }
   }
   return true;

@@ -184,7 +184,8 @@ void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
   }
 }
 
-// True if a message to all peers that is not over waits for others than this one. Then it is this rank that goes on.
+// True if this rank has nothing unsent for all peers, or the peer has taken all that is in the ring, so that another
+// one holds it up. It may become false again.
 bool SharedMemoryTransport::has_taken_shared(int peer) const {
   return !shared_.has_unsent() || shared_.is_read_by(place_among_peers(peer, rank()));
 }
