@@ -160,7 +160,7 @@ TEST(ActivationBudget, MeasuresBlocksThatRunABackwardThemselves) {
   });
 }
 
-// Of four micro-batches, two are in flight at once.
+// The step has four micro-batches. Two of them are in flight at once.
 TEST(ActivationBudget, CountsTheCallsThatAreOpenAtOnce) {
   run_ranks(1, [](World& world) {
     const auto decided = [&](int64_t in_flight) {

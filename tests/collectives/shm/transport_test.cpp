@@ -57,7 +57,7 @@ void exchange_texts(Transport& transport, size_t size, std::mt19937& random) {
   for (int peer : transport.peers()) ASSERT_EQ(received[peer], text_of(peer, transport.rank(), size)) << size;
 }
 
-// The same text to all.
+// Every rank sends one text to all others.
 void share_texts(Transport& transport, size_t size, std::mt19937& random) {
   const std::string own = text_of(transport.rank(), 0, size);
   std::vector<std::string> received(transport.size(), std::string(size, '?'));
@@ -279,7 +279,7 @@ TEST(ShmTransportFailure, OfASharedMessageNamesThePeerThatDoesNotTakeIt) {
             while (!over) std::this_thread::yield();
           } else {
             const auto message = transport.receive_shared(text.data(), text.size(), 0, 0);
-            // Unless it hears of rank 0's failure first.
+            // Rank 0 may have failed, and left, before this rank gives up.
             EXPECT_THAT(message_of<TransportFailure>([&] { message->wait(); }),
                         AnyOf(HasSubstr("rank 2 did not answer within 2000 ms"), HasSubstr("rank 0 has returned")));
           }
