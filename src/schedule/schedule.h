@@ -42,6 +42,13 @@ class Schedule {
   Schedule(const Schedule&) = delete;  // its members know each other
   Schedule& operator=(const Schedule&) = delete;
 
+  // True if the operator takes the units of the one before, in the same part of the program, as nearly every one does.
+  // Then nothing is left to do, as after `operator_begins` and its actions.
+  bool goes_on(std::span<const UnitId> units, Mode mode, bool runs_again) {
+    if (runs_again != runs_again_ || !same_use(units, mode)) return false;
+    for (UnitId unit : units) residency_.pin(unit);
+    return true;
+  }
   // An operator takes these units, each named once; they are full once the actions are done, and stay so until
   // `operator_ends` with the same units.
   Actions operator_begins(std::span<const UnitId> units, Mode mode) {
@@ -185,7 +192,6 @@ class Schedule {
   bool comes_first(UnitId unit) const;
   bool room_for_next() const;
   bool in_use(UnitId unit) const { return std::ranges::find(current_, unit) != current_.end(); }
-  // True if the operator before took the same units, as nearly every one does.
   bool same_use(std::span<const UnitId> units, Mode mode) const {
     const auto is_full = [this](UnitId unit) { return residency_.state(unit) == Residency::State::Full; };
     return mode == mode_ && period_ != Period::None && std::ranges::equal(units, current_) &&

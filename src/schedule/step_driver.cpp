@@ -23,7 +23,8 @@ StepDriver::StepDriver(Facts facts, const Limits& limits, Performer& performer, 
       step_(facts_, schedule_, machine_, executor_, performer, sum_, changes_),
       join_(facts_, schedule_, agreement_, executor_, backward_end_) {}
 
-void StepDriver::operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation) {
+void StepDriver::other_operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again,
+                                       const char* operation) {
   check_call(machine_, Call::UseParameter, operation, facts_.units[units[0]]);
   if (mode == Mode::Forward) forward_begins();
   if (flags_.changed || (mode == Mode::Backward && schedule_.is_outdated())) check_changed(units[0], mode);

@@ -43,7 +43,10 @@ class StepDriver {
   }
   // An operator takes these units, each named once: they are full afterwards, until `operator_ends` with the same
   // units. `runs_again`: it is a part of the forward that the backward runs again. Text is a C string or a view.
-  void operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation);
+  void operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation) {
+    if (usual() && schedule_.goes_on(units, mode, runs_again)) return;
+    other_operator_begins(units, mode, runs_again, operation);
+  }
   void operator_ends(std::span<const UnitId> units) { schedule_.operator_ends(units); }
   // A view of a parameter is made, the first since the shards have changed.
   void parameter_viewed(UnitId unit, Mode mode) { check_changed(unit, mode); }
@@ -120,6 +123,12 @@ class StepDriver {
   const StepMachine& machine() const { return machine_; }
 
  private:
+  // Nothing but the schedule has anything to say to an operator.
+  bool usual() const {
+    return machine_.check(Call::UseParameter) == Misuse::None && machine_.early_step() == EarlyStepPhase::None &&
+           !flags_.changed.load(std::memory_order_acquire) && !failed();
+  }
+  void other_operator_begins(std::span<const UnitId> units, Mode mode, bool runs_again, const char* operation);
   void perform(const Actions& actions, const char* operation = "");
   void close_sum(Call call, std::string_view what);
   void check_changed(UnitId unit, Mode mode);
