@@ -5,11 +5,12 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "collectives/group.h"
-#include "collectives/tensor_collectives.h"
+#include "collectives/guarded_operations.h"
 #include "collectives/wire.h"
 
 namespace fsdp::collectives {
@@ -21,22 +22,26 @@ class ExchangeGroup final : public Group {
   explicit ExchangeGroup(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board = {},
                          std::vector<int> world_ranks = {})
       : ExchangeGroup(std::make_shared<Wire>(std::move(transport), std::move(board), std::move(world_ranks))) {}
-  explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)), collectives_(*wire_) {}
+  explicit ExchangeGroup(std::shared_ptr<Wire> wire) : wire_(std::move(wire)), tensors_(*wire_, {wire_.get()}) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
   void note_call(const WorldCall* call) override { wire_->note_call(call); }
 
-  void compare(CallFacts* facts) override { collectives_.compare(facts); }
-  void barrier() override;
-  void all_reduce_(torch::Tensor& tensor) override;
-  void broadcast_(torch::Tensor& tensor, int source) override;
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  TensorOperations& tensors() override { return tensors_; }
 
  private:
+  struct Guard {
+    template <typename Operation>
+    auto operator()(const char* name, Operation&& operation) const {
+      return wire->guarded(message_prefix(), name, operation);
+    }
+    Wire* wire;
+  };
+
   std::shared_ptr<Wire> wire_;
-  TensorCollectives collectives_;
+  GuardedOperations<Guard> tensors_;
 };
 
 }  // namespace fsdp::collectives

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/exchange_terms.h"
-#include "collectives/call_facts.h"
+#include "collectives/tensor_operations.h"
 #include "collectives/world_calls.h"
 #include "fsdp/error.h"
 #include "layout/gradient_layout.h"
@@ -166,15 +166,15 @@ class Group {
   // If another thread uses this group, nothing happens.
   virtual void note_call(const WorldCall* call) { static_cast<void>(call); }
 
-  // The next operation on tensors also compares these facts, without an exchange of its own; null: it compares none. If
-  // they differ, it changes no tensor, and an all_gather returns none.
-  virtual void compare(CallFacts* facts) { static_cast<void>(facts); }
-  virtual void barrier() = 0;
-  virtual void all_reduce_(torch::Tensor& tensor) = 0;  // contiguous; sum in rank order, 16-bit types in fp32
-  virtual void broadcast_(torch::Tensor& tensor, int source) = 0;  // contiguous
-  // `tensor` has one shape on all ranks. `purpose` is this rank's action in the peers' messages.
-  virtual std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor,
-                                                const std::string& purpose = "enters an all_gather") = 0;
+  // Operations of the whole group on tensors.
+  virtual TensorOperations& tensors() = 0;
+  void barrier() { tensors().barrier(); }
+  void all_reduce_(torch::Tensor& tensor) { tensors().all_reduce_(tensor); }
+  void broadcast_(torch::Tensor& tensor, int source) { tensors().broadcast_(tensor, source); }
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor,
+                                        const std::string& purpose = "enters an all_gather") {
+    return tensors().all_gather(tensor, purpose);
+  }
 };
 
 }  // namespace fsdp::collectives

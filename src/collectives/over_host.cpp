@@ -51,30 +51,30 @@ torch::Tensor GroupOverHost::allocate(int64_t bytes) {
 }
 
 template <typename Exchange>
-void GroupOverHost::in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
+void OperationsOverHost::in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
   torch::NoGradGuard no_grad;
-  before_wait();
+  before_wait_();
   torch::Tensor values = tensor.detach().cpu();  // itself, where it is there already
   exchange(values);
   if (!tensor.is_cpu()) tensor.copy_(values);
 }
 
-void GroupOverHost::barrier() {
-  before_wait();
-  host_->barrier();
+void OperationsOverHost::barrier() {
+  before_wait_();
+  host_.barrier();
 }
 
-void GroupOverHost::all_reduce_(torch::Tensor& tensor) {
-  in_host_memory(tensor, [&](torch::Tensor& values) { host_->all_reduce_(values); });
+void OperationsOverHost::all_reduce_(torch::Tensor& tensor) {
+  in_host_memory(tensor, [&](torch::Tensor& values) { host_.all_reduce_(values); });
 }
 
-void GroupOverHost::broadcast_(torch::Tensor& tensor, int source) {
-  in_host_memory(tensor, [&](torch::Tensor& values) { host_->broadcast_(values, source); });
+void OperationsOverHost::broadcast_(torch::Tensor& tensor, int source) {
+  in_host_memory(tensor, [&](torch::Tensor& values) { host_.broadcast_(values, source); });
 }
 
-std::vector<torch::Tensor> GroupOverHost::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  before_wait();
-  std::vector<torch::Tensor> all = host_->all_gather(tensor.detach().cpu(), purpose);
+std::vector<torch::Tensor> OperationsOverHost::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
+  before_wait_();
+  std::vector<torch::Tensor> all = host_.all_gather(tensor.detach().cpu(), purpose);
   for (torch::Tensor& one : all) one = one.to(tensor.device());
   return all;
 }

@@ -6,6 +6,7 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,9 +49,30 @@ class HostUnit {
 };
 
 // Whole tensors go through the host's memory, on the calling thread. A tensor on the CPU stays there.
+class OperationsOverHost final : public TensorOperations {
+ public:
+  // `before_wait` comes before each call that waits for peers.
+  OperationsOverHost(TensorOperations& host, std::function<void()> before_wait)
+      : host_(host), before_wait_(std::move(before_wait)) {}
+
+  void compare(CallFacts* facts) override { host_.compare(facts); }
+  void barrier() override;
+  void all_reduce_(torch::Tensor& tensor) override;
+  void broadcast_(torch::Tensor& tensor, int source) override;
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+
+ private:
+  template <typename Exchange>
+  void in_host_memory(torch::Tensor& tensor, Exchange&& exchange);
+
+  TensorOperations& host_;
+  std::function<void()> before_wait_;
+};
+
 class GroupOverHost : public Group {
  public:
-  GroupOverHost(std::shared_ptr<Group> host, torch::Device device) : host_(std::move(host)), device_(device) {}
+  GroupOverHost(std::shared_ptr<Group> host, torch::Device device)
+      : host_(std::move(host)), device_(device), tensors_(host_->tensors(), [this] { before_wait(); }) {}
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -58,11 +80,7 @@ class GroupOverHost : public Group {
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 
   void note_call(const WorldCall* call) override { host_->note_call(call); }
-  void compare(CallFacts* facts) override { host_->compare(facts); }
-  void barrier() override;
-  void all_reduce_(torch::Tensor& tensor) override;
-  void broadcast_(torch::Tensor& tensor, int source) override;
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  TensorOperations& tensors() override { return tensors_; }
 
  protected:
   const std::shared_ptr<Group>& host() const { return host_; }
@@ -71,11 +89,9 @@ class GroupOverHost : public Group {
   virtual void before_wait() {}
 
  private:
-  template <typename Exchange>
-  void in_host_memory(torch::Tensor& tensor, Exchange&& exchange);
-
   std::shared_ptr<Group> host_;
   torch::Device device_;
+  OperationsOverHost tensors_;
 };
 
 }  // namespace fsdp::collectives

@@ -63,6 +63,16 @@ class CastUnit final : public SingleUnit {
   torch::Tensor buffer_;
 };
 
+class SingleOperations final : public TensorOperations {
+ public:
+  void barrier() override {}
+  void all_reduce_(torch::Tensor&) override {}
+  void broadcast_(torch::Tensor&, int) override {}
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
+    return {tensor.detach().clone()};
+  }
+};
+
 class SingleGroup final : public Group {
  public:
   explicit SingleGroup(torch::Device device) : device_(device) {}
@@ -77,15 +87,11 @@ class SingleGroup final : public Group {
   torch::Tensor allocate(int64_t bytes) override {
     return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
   }
-  void barrier() override {}
-  void all_reduce_(torch::Tensor&) override {}
-  void broadcast_(torch::Tensor&, int) override {}
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
-    return {tensor.detach().clone()};
-  }
+  TensorOperations& tensors() override { return tensors_; }
 
  private:
   torch::Device device_;
+  SingleOperations tensors_;
 };
 
 }  // namespace

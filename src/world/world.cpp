@@ -77,13 +77,13 @@ void check_same(const world::State& state, Operation operation, const CallFacts&
 // While it lives, the next operation of the group compares the facts.
 class Comparison {
  public:
-  Comparison(collectives::Group& group, CallFacts& facts) : group_(group) { group_.compare(&facts); }
-  ~Comparison() { group_.compare(nullptr); }
+  Comparison(collectives::TensorOperations& tensors, CallFacts& facts) : tensors_(tensors) { tensors_.compare(&facts); }
+  ~Comparison() { tensors_.compare(nullptr); }
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
  private:
-  collectives::Group& group_;
+  collectives::TensorOperations& tensors_;
 };
 
 // Runs `exchange`, which is one operation of the group, as a call of this world.
@@ -93,7 +93,7 @@ void in_call(world::State& state, Operation operation, int source, const torch::
   const world::State::Call call(state, fmt::format("calls World::{}", name_of(operation)));
   CallFacts facts = facts_of(operation, source, tensor);
   {
-    const Comparison comparison(state.group(), facts);
+    const Comparison comparison(state.group().tensors(), facts);
     exchange();
   }
   check_same(state, operation, facts);

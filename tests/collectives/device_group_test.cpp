@@ -96,11 +96,12 @@ TEST(DeviceGroup, NamesARankThatDied) {
 }
 
 // A group on the CPU in which the first call fails, and no later one.
-class FailsOnce final : public collectives::Group {
+class FailsOnce final : public collectives::Group, public collectives::TensorOperations {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
   std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
+  collectives::TensorOperations& tensors() override { return *this; }
   void barrier() override { call(); }
   void all_reduce_(torch::Tensor&) override { call(); }
   void broadcast_(torch::Tensor&, int) override { call(); }
@@ -135,11 +136,12 @@ TEST(DeviceGroup, RepeatsAFailureOfWhatTravelsByTheHost) {
 }
 
 // A group on the CPU that says nothing.
-class Silent final : public collectives::Group {
+class Silent final : public collectives::Group, public collectives::TensorOperations {
  public:
   int rank() const override { return 0; }
   int size() const override { return 4; }
   std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
+  collectives::TensorOperations& tensors() override { return *this; }
   void barrier() override {}
   void all_reduce_(torch::Tensor&) override {}
   void broadcast_(torch::Tensor&, int) override {}

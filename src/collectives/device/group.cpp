@@ -21,6 +21,32 @@ constexpr int64_t kPartBytes = int64_t{16} << 20;
 // The bytes of a contiguous tensor of any dtype.
 torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).view(torch::kUInt8); }
 
+// Tensors on the CPU are the host's.
+class DeviceOperations final : public TensorOperations {
+ public:
+  explicit DeviceOperations(DeviceContext& context) : context_(context) {}
+
+  void compare(CallFacts* facts) override { context_.host().tensors().compare(facts); }
+  void barrier() override {
+    context_.guarded(message_prefix(), "barrier", [&] { context_.host().barrier(); });
+  }
+  void all_reduce_(torch::Tensor& tensor) override;
+  void broadcast_(torch::Tensor& tensor, int source) override;
+  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+
+ private:
+  bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_.device(); }
+  // Every rank announces its next operation on the device, where a difference between ranks would not be found. False
+  // if the facts of the call differ.
+  bool agree(const std::string& purpose) { return !context_.host().all_gather(torch::empty({0}), purpose).empty(); }
+  std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
+  c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
+    return context_.begun(message_prefix(), "exchange of whole tensors", std::move(work));
+  }
+
+  DeviceContext& context_;
+};
+
 class DeviceGroup final : public Group {
  public:
   DeviceGroup(std::unique_ptr<Group> host, Connect connect, torch::Device device, std::chrono::milliseconds timeout)
@@ -40,26 +66,11 @@ class DeviceGroup final : public Group {
   void ranks_differ(bool differ) override { context_->ranks_differ(differ); }
 
   void note_call(const WorldCall* call) override { context_->host().note_call(call); }
-  void compare(CallFacts* facts) override { context_->host().compare(facts); }
-  void barrier() override {
-    context_->guarded(message_prefix(), "barrier", [&] { context_->host().barrier(); });
-  }
-  void all_reduce_(torch::Tensor& tensor) override;
-  void broadcast_(torch::Tensor& tensor, int source) override;
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  TensorOperations& tensors() override { return tensors_; }
 
  private:
-  // Tensors on the CPU are the host's.
-  bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_->device(); }
-  // Every rank announces its next operation on the device, where a difference between ranks would not be found. False
-  // if the facts of the call differ.
-  bool agree(const std::string& purpose) { return !context_->host().all_gather(torch::empty({0}), purpose).empty(); }
-  std::vector<torch::Tensor> gather_parts(const torch::Tensor& tensor);
-  c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
-    return context_->begun(message_prefix(), "exchange of whole tensors", std::move(work));
-  }
-
   std::shared_ptr<DeviceContext> context_;
+  DeviceOperations tensors_{*context_};
 };
 
 // A reduce-scatter takes slices of equal lengths, the last ones with nothing behind the unit's end.
@@ -73,39 +84,39 @@ std::vector<int> DeviceGroup::reductions_end(bool everywhere, bool as_before) {
                            [&] { return context_->reductions_end(everywhere, as_before); });
 }
 
-std::vector<torch::Tensor> DeviceGroup::gather_parts(const torch::Tensor& tensor) {
+std::vector<torch::Tensor> DeviceOperations::gather_parts(const torch::Tensor& tensor) {
   torch::NoGradGuard no_grad;
   torch::Tensor own = bytes_of(tensor.detach());
-  torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
-  if (own.numel() > 0) begun(context_->everyone()->_allgather_base(all, own))->wait();
+  torch::Tensor all = torch::empty({context_.host().size() * own.numel()}, own.options());
+  if (own.numel() > 0) begun(context_.everyone()->_allgather_base(all, own))->wait();
   std::vector<torch::Tensor> parts;
-  for (int rank = 0; rank < size(); ++rank)
+  for (int rank = 0; rank < context_.host().size(); ++rank)
     parts.push_back(all.narrow(0, rank * own.numel(), own.numel()).view(tensor.scalar_type()).view(tensor.sizes()));
   return parts;
 }
 
-std::vector<torch::Tensor> DeviceGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  return context_->guarded(message_prefix(), "all_gather", [&] {
-    if (!on_device(tensor)) return context_->host().all_gather(tensor, purpose);
+std::vector<torch::Tensor> DeviceOperations::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
+  return context_.guarded(message_prefix(), "all_gather", [&] {
+    if (!on_device(tensor)) return context_.host().all_gather(tensor, purpose);
     return agree(purpose) ? gather_parts(tensor) : std::vector<torch::Tensor>();
   });
 }
 
-void DeviceGroup::broadcast_(torch::Tensor& tensor, int source) {
-  context_->guarded(message_prefix(), "broadcast", [&] {
-    if (!on_device(tensor)) return context_->host().broadcast_(tensor, source);
+void DeviceOperations::broadcast_(torch::Tensor& tensor, int source) {
+  context_.guarded(message_prefix(), "broadcast", [&] {
+    if (!on_device(tensor)) return context_.host().broadcast_(tensor, source);
     if (!agree("enters a broadcast")) return;
     std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
     c10d::BroadcastOptions options;
     options.rootRank = source;
-    if (bytes[0].numel() > 0) begun(context_->everyone()->broadcast(bytes, options))->wait();
+    if (bytes[0].numel() > 0) begun(context_.everyone()->broadcast(bytes, options))->wait();
   });
 }
 
 // Gathered and added up here, so that the sum is in rank order.
-void DeviceGroup::all_reduce_(torch::Tensor& tensor) {
-  context_->guarded(message_prefix(), "all_reduce", [&] {
-    if (!on_device(tensor)) return context_->host().all_reduce_(tensor);
+void DeviceOperations::all_reduce_(torch::Tensor& tensor) {
+  context_.guarded(message_prefix(), "all_reduce", [&] {
+    if (!on_device(tensor)) return context_.host().all_reduce_(tensor);
     torch::NoGradGuard no_grad;
     if (!agree("enters an all_reduce")) return;
     const torch::Tensor flat = tensor.detach().view({-1});

@@ -3,7 +3,8 @@
 // Whole tensors travel over Gloo between all ranks, so that they are summed in rank order, as by every backend.
 #include <utility>
 
-#include "collectives/exchange_group.h"
+#include "base/error.h"
+#include "collectives/guarded_operations.h"
 #include "collectives/hosts/context.h"
 #include "collectives/hosts/unit.h"
 #include "collectives/unit_exchange.h"
@@ -12,10 +13,20 @@ namespace fsdp::collectives {
 
 namespace {
 
+// In an operation over the wire, what the ranks of this host need goes on.
+struct HostsGuard {
+  template <typename Operation>
+  auto operator()(const char* name, Operation&& operation) const {
+    return context->for_all(name, [&] { return context->wire()->guarded(message_prefix(), name, operation); });
+  }
+  hosts::HostsContext* context;
+};
+
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))), exchange_(context_->wire()) {}
+      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))),
+        tensors_(*context_->wire(), {context_.get()}) {}
 
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }
@@ -27,23 +38,11 @@ class HostsGroup final : public Group {
     context_->ranks().note_call(call);
     context_->wire()->note_call(call);
   }
-  void compare(CallFacts* facts) override { exchange_.compare(facts); }
-  void barrier() override {
-    context_->for_all("barrier", [&] { exchange_.barrier(); });
-  }
-  void all_reduce_(torch::Tensor& tensor) override {
-    context_->for_all("all_reduce", [&] { exchange_.all_reduce_(tensor); });
-  }
-  void broadcast_(torch::Tensor& tensor, int source) override {
-    context_->for_all("broadcast", [&] { exchange_.broadcast_(tensor, source); });
-  }
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
-    return context_->for_all("all_gather", [&] { return exchange_.all_gather(tensor, purpose); });
-  }
+  TensorOperations& tensors() override { return tensors_; }
 
  private:
   std::shared_ptr<hosts::HostsContext> context_;
-  ExchangeGroup exchange_;
+  GuardedOperations<HostsGuard> tensors_;
 };
 
 // A shard group that has parts of hosts shares no memory.

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/guarded_operations.h"
 #include "collectives/shm/context.h"
 #include "collectives/shm/gather_choice.h"
 #include "collectives/shm/memory_node.h"
 #include "collectives/shm/transport.h"
 #include "collectives/shm/unit.h"
-#include "collectives/tensor_collectives.h"
 
 namespace fsdp::collectives {
 
@@ -42,13 +42,25 @@ SharedMemoryTransport open_transport(shm::SharedMemoryContext& context) {
   });
 }
 
+// In an operation, this rank begins no reduction.
+struct SharedMemoryGuard {
+  template <typename Operation>
+  auto operator()(const char* name, Operation&& operation) const {
+    return context->guarded(message_prefix(), name, [&] {
+      const PhaseScope phase(context->ranks(), Phase::AwaitsEndOfBackward);
+      return operation();
+    });
+  }
+  shm::SharedMemoryContext* context;
+};
+
 class ShmGroup final : public Group {
  public:
   explicit ShmGroup(const GroupSpec& spec)
       : context_(std::make_shared<shm::SharedMemoryContext>(spec)),
         gather_by_(shm::choose_gather(*context_, shm::memory_node())),
         transport_(open_transport(*context_)),
-        collectives_(transport_) {}
+        tensors_(transport_, {context_.get()}) {}
 
   int rank() const override { return context_->ranks().rank(); }
   int size() const override { return context_->ranks().size(); }
@@ -58,43 +70,14 @@ class ShmGroup final : public Group {
   torch::Tensor allocate(int64_t bytes) override { return context_->allocate(bytes); }
   void note_call(const WorldCall* call) override { context_->ranks().note_call(call); }
 
-  void compare(CallFacts* facts) override { collectives_.compare(facts); }
-  void barrier() override;
-  void all_reduce_(torch::Tensor& tensor) override;
-  void broadcast_(torch::Tensor& tensor, int source) override;
-  std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  TensorOperations& tensors() override { return tensors_; }
 
  private:
-  // Meanwhile this rank begins no reduction.
-  template <typename Operation>
-  auto run(const char* name, Operation&& operation) {
-    return context_->guarded(message_prefix(), name, [&] {
-      const PhaseScope phase(context_->ranks(), Phase::AwaitsEndOfBackward);
-      return operation();
-    });
-  }
-
   std::shared_ptr<shm::SharedMemoryContext> context_;
   const shm::GatherBy gather_by_;
   SharedMemoryTransport transport_;
-  TensorCollectives collectives_;
+  GuardedOperations<SharedMemoryGuard> tensors_;
 };
-
-void ShmGroup::barrier() {
-  run("barrier", [&] { collectives_.barrier(); });
-}
-
-void ShmGroup::all_reduce_(torch::Tensor& tensor) {
-  run("all_reduce", [&] { collectives_.all_reduce_(tensor); });
-}
-
-void ShmGroup::broadcast_(torch::Tensor& tensor, int source) {
-  run("broadcast", [&] { collectives_.broadcast_(tensor, source); });
-}
-
-std::vector<torch::Tensor> ShmGroup::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  return run("all_gather", [&] { return collectives_.all_gather(tensor, purpose); });
-}
 
 }  // namespace
 
