@@ -7,6 +7,7 @@
 #include "fsdp/activation_memory.h"
 #include "fsdp/activations.h"
 #include "fsdp/checkpoint.h"
+#include "fsdp/collectives.h"
 #include "fsdp/deferred_init.h"
 #include "fsdp/error.h"
 #include "fsdp/hot_restart.h"

@@ -14,6 +14,8 @@
 
 #include "fsdp/error.h"
 #include "fsdp/movable.h"
+#include "fsdp/reduce_op.h"
+#include "fsdp/work.h"
 
 namespace fsdp {
 
@@ -25,8 +27,12 @@ class State;
 //
 // All ranks of the group call the collectives below in the same order, each from one thread. A wait that exceeds the
 // world's timeout throws an `Error` that names the missing rank. After a failure every later call fails, too. If one
-// rank is in such a call while another trains, both throw within seconds an `Error` that names both. Tensors are on the
-// CPU or on `device()`.
+// rank is in such a call while another trains, both throw within seconds an `Error` that names both. If the ranks'
+// arguments differ, all throw an `Error` that names both, and the world can be used further.
+//
+// Tensors are dense, of any strides and any dtype, and may be empty. They are on the CPU or on `device()`, and have at
+// most 12 dimensions. Nothing is recorded for autograd (collectives.h has calls that are). docs/collectives.md has a
+// picture of each call, and its cost.
 class World {
  public:
   int rank() const;        // 0 <= rank() < size()
@@ -41,13 +47,41 @@ class World {
 
   // Returns when all ranks of the group have called it.
   void barrier();
-  // The sum over all ranks, added in rank order (16-bit types in fp32), in place: the same bits on every rank.
-  // `tensor` has the same shape and dtype everywhere; it need not be contiguous.
-  void all_reduce_(torch::Tensor& tensor);
+  // The sum (or as `op` says) of all ranks' tensors, in place, in rank order: the same bits on every rank. Same shape
+  // and dtype everywhere.
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
+  // The same on the root alone. The others' tensors keep their values.
+  void reduce_(torch::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
+  // This rank's part of the sum: [d0 / size(), ...] of [d0, ...]. Same shape and dtype everywhere; d0 is a multiple of
+  // size().
+  torch::Tensor reduce_scatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
   // Copies the source's values to all ranks, in place. Same shape and dtype everywhere.
   void broadcast_(torch::Tensor& tensor, int source = 0);
+  // This rank's tensor of the source's list, which has one for each rank, of any shapes and dtypes, all on one device.
+  // Other ranks pass {}.
+  torch::Tensor scatter(const std::vector<torch::Tensor>& tensors, int source = 0);
   // Every rank's tensor, in rank order. Same shape and dtype everywhere.
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor);
+  // The same on the root alone; empty on other ranks.
+  std::vector<torch::Tensor> gather(const torch::Tensor& tensor, int root = 0);
+  // `tensors[r]` goes to rank r. Returns the tensors that came, by rank. Any shapes and dtypes, all on one device.
+  std::vector<torch::Tensor> all_to_all(const std::vector<torch::Tensor>& tensors);
+
+  // A tensor from this rank to another one, which receives it into one of the same shape and dtype. Messages match by
+  // tag, 0 to 32767, and in order among equal tags. `send` may wait until the other rank receives, so two ranks that
+  // send to each other use `send_async`. If shape or dtype differ, the receiver throws an `Error`, and the world cannot
+  // be used further.
+  void send(const torch::Tensor& tensor, int peer, int tag = 0);
+  void receive_(torch::Tensor& tensor, int peer, int tag = 0);
+
+  // The same calls without the wait. Until `Work::wait` has returned, a tensor that is sent must not be changed, and
+  // one that is received or reduced must not be used. All ranks begin the collectives among them in the same order, in
+  // no order with the collectives above. They run on a thread of their own; the first call connects the ranks for it.
+  Work all_reduce_async_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
+  Work broadcast_async_(torch::Tensor& tensor, int source = 0);
+  Work send_async(const torch::Tensor& tensor, int peer, int tag = 0);
+  Work receive_async_(torch::Tensor& tensor, int peer, int tag = 0);
+
   // The ranks with the same color, in rank order. A collective: every rank of this group calls it.
   World split(int color) const;
 

@@ -2,17 +2,10 @@
 
 #include <algorithm>
 
+#include "collectives/reduction.h"
 #include "collectives/tags.h"
 
 namespace fsdp::collectives {
-
-torch::Tensor sum_in_order(const std::vector<torch::Tensor>& parts) {
-  torch::ScalarType dtype = parts[0].scalar_type();
-  bool narrow = at::isReducedFloatingType(dtype);
-  torch::Tensor sum = narrow ? parts[0].to(torch::kFloat32) : parts[0].clone();
-  for (size_t i = 1; i < parts.size(); ++i) sum.add_(narrow ? parts[i].to(torch::kFloat32) : parts[i]);
-  return sum.to(dtype);
-}
 
 namespace {
 
@@ -35,8 +28,8 @@ std::vector<torch::Tensor> split_evenly(const torch::Tensor& flat, int ranks) {
   return parts;
 }
 
-// The sum of every rank's part of ours.
-torch::Tensor sum_own_part(Transport& transport, const std::vector<torch::Tensor>& parts) {
+// Every rank's part of ours, combined.
+torch::Tensor reduce_own_part(Transport& transport, const std::vector<torch::Tensor>& parts, ReduceOp op) {
   const torch::Tensor& own = parts[transport.rank()];
   std::vector<torch::Tensor> received(transport.size(), own);
   Messages messages;
@@ -46,13 +39,13 @@ torch::Tensor sum_own_part(Transport& transport, const std::vector<torch::Tensor
     messages.push_back(send_tensor(transport, parts[peer], peer, kPartTag));
   }
   transport.wait_all(messages);
-  return sum_in_order(received);
+  return reduce_in_order(received, op);
 }
 
-void all_reduce_block(Transport& transport, const torch::Tensor& block) {
+void all_reduce_block(Transport& transport, const torch::Tensor& block, ReduceOp op) {
   std::vector<torch::Tensor> parts = split_evenly(block, transport.size());
   const torch::Tensor& own = parts[transport.rank()];
-  own.copy_(sum_own_part(transport, parts));
+  own.copy_(reduce_own_part(transport, parts, op));
   Messages messages;
   for (int peer : transport.peers())
     messages.push_back(transport.receive_shared(parts[peer].mutable_data_ptr(), parts[peer].nbytes(), peer, kSumTag));
@@ -62,9 +55,9 @@ void all_reduce_block(Transport& transport, const torch::Tensor& block) {
 
 }  // namespace
 
-void all_reduce_by_chunks(Transport& transport, const torch::Tensor& flat) {
+void all_reduce_by_chunks(Transport& transport, const torch::Tensor& flat, ReduceOp op) {
   const int64_t block_numel = transport.size() * (transport.chunk_bytes() / static_cast<int64_t>(flat.element_size()));
-  for (const torch::Tensor& block : flat.split(block_numel)) all_reduce_block(transport, block);
+  for (const torch::Tensor& block : flat.split(block_numel)) all_reduce_block(transport, block, op);
 }
 
 }  // namespace fsdp::collectives

@@ -43,6 +43,7 @@ class GlooMessage final : public Message {
 
   void wait() override;
   void abort() override { work_->abort(); }
+  bool is_over() override { return work_->isCompleted(); }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
@@ -55,6 +56,7 @@ class EmptyMessage final : public Message {
  public:
   void wait() override {}
   void abort() override {}
+  bool is_over() override { return true; }
 };
 
 TransportFailure closed_connection(int peer, int world_rank) {

@@ -169,7 +169,7 @@ class Group {
   // Operations of the whole group on tensors.
   virtual TensorOperations& tensors() = 0;
   void barrier() { tensors().barrier(); }
-  void all_reduce_(torch::Tensor& tensor) { tensors().all_reduce_(tensor); }
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum) { tensors().all_reduce_(tensor, op); }
   void broadcast_(torch::Tensor& tensor, int source) { tensors().broadcast_(tensor, source); }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor,
                                         const std::string& purpose = "enters an all_gather") {

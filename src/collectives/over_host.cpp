@@ -50,8 +50,18 @@ torch::Tensor GroupOverHost::allocate(int64_t bytes) {
   return torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
 }
 
+namespace {
+
+// Memory of the host for the tensor's values: its own, if it is there already.
+torch::Tensor in_host_memory(const torch::Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_cpu()) return tensor;
+  return torch::empty(tensor.sizes(), tensor.options().device(torch::kCPU));
+}
+
+}  // namespace
+
 template <typename Exchange>
-void OperationsOverHost::in_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
+void OperationsOverHost::by_host_memory(torch::Tensor& tensor, Exchange&& exchange) {
   torch::NoGradGuard no_grad;
   before_wait_();
   torch::Tensor values = tensor.detach().cpu();  // itself, where it is there already
@@ -64,12 +74,12 @@ void OperationsOverHost::barrier() {
   host_.barrier();
 }
 
-void OperationsOverHost::all_reduce_(torch::Tensor& tensor) {
-  in_host_memory(tensor, [&](torch::Tensor& values) { host_.all_reduce_(values); });
+void OperationsOverHost::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
+  by_host_memory(tensor, [&](torch::Tensor& values) { host_.all_reduce_(values, op); });
 }
 
 void OperationsOverHost::broadcast_(torch::Tensor& tensor, int source) {
-  in_host_memory(tensor, [&](torch::Tensor& values) { host_.broadcast_(values, source); });
+  by_host_memory(tensor, [&](torch::Tensor& values) { host_.broadcast_(values, source); });
 }
 
 std::vector<torch::Tensor> OperationsOverHost::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
@@ -77,6 +87,55 @@ std::vector<torch::Tensor> OperationsOverHost::all_gather(const torch::Tensor& t
   std::vector<torch::Tensor> all = host_.all_gather(tensor.detach().cpu(), purpose);
   for (torch::Tensor& one : all) one = one.to(tensor.device());
   return all;
+}
+
+bool OperationsOverHost::exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                                  const std::string& purpose) {
+  torch::NoGradGuard no_grad;
+  before_wait_();
+  std::vector<torch::Tensor> sent, received;
+  for (const torch::Tensor& tensor : to) sent.push_back(tensor.defined() ? tensor.detach().cpu() : tensor);
+  for (const torch::Tensor& tensor : from) received.push_back(in_host_memory(tensor));
+  if (!host_.exchange(sent, received, purpose)) return false;
+  for (size_t rank = 0; rank < from.size(); ++rank) {
+    if (!received[rank].is_same(from[rank])) from[rank].detach().copy_(received[rank]);
+  }
+  return true;
+}
+
+namespace {
+
+// One that comes by the host, and then goes to the device.
+class MessageOverHost final : public TensorMessage {
+ public:
+  MessageOverHost(std::unique_ptr<TensorMessage> message, torch::Tensor values, torch::Tensor tensor)
+      : message_(std::move(message)), values_(std::move(values)), tensor_(std::move(tensor)) {}
+
+  void wait() override {
+    message_->wait();
+    torch::NoGradGuard no_grad;
+    if (tensor_.defined()) tensor_.detach().copy_(values_);
+    tensor_.reset();
+  }
+  bool is_over() override { return message_->is_over(); }
+
+ private:
+  std::unique_ptr<TensorMessage> message_;
+  torch::Tensor values_, tensor_;  // `tensor_`: undefined if it has its values, or sends them
+};
+
+}  // namespace
+
+std::unique_ptr<TensorMessage> OperationsOverHost::send(const torch::Tensor& tensor, int peer, int tag) {
+  before_wait_();
+  return host_.send(tensor.detach().cpu(), peer, tag);
+}
+
+std::unique_ptr<TensorMessage> OperationsOverHost::receive_(torch::Tensor& tensor, int peer, int tag) {
+  before_wait_();
+  if (tensor.is_cpu()) return host_.receive_(tensor, peer, tag);
+  torch::Tensor values = in_host_memory(tensor);
+  return std::make_unique<MessageOverHost>(host_.receive_(values, peer, tag), values, tensor);
 }
 
 }  // namespace fsdp::collectives

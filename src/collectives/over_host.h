@@ -57,13 +57,17 @@ class OperationsOverHost final : public TensorOperations {
 
   void compare(CallFacts* facts) override { host_.compare(facts); }
   void barrier() override;
-  void all_reduce_(torch::Tensor& tensor) override;
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op) override;
   void broadcast_(torch::Tensor& tensor, int source) override;
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                const std::string& purpose) override;
+  std::unique_ptr<TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override;
+  std::unique_ptr<TensorMessage> receive_(torch::Tensor& tensor, int peer, int tag) override;
 
  private:
   template <typename Exchange>
-  void in_host_memory(torch::Tensor& tensor, Exchange&& exchange);
+  void by_host_memory(torch::Tensor& tensor, Exchange&& exchange);
 
   TensorOperations& host_;
   std::function<void()> before_wait_;

@@ -66,10 +66,20 @@ class CastUnit final : public SingleUnit {
 class SingleOperations final : public TensorOperations {
  public:
   void barrier() override {}
-  void all_reduce_(torch::Tensor&) override {}
+  void all_reduce_(torch::Tensor&, ReduceOp) override {}
   void broadcast_(torch::Tensor&, int) override {}
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
     return {tensor.detach().clone()};
+  }
+  bool exchange(const std::vector<torch::Tensor>&, const std::vector<torch::Tensor>&, const std::string&) override {
+    return true;
+  }
+  std::unique_ptr<TensorMessage> send(const torch::Tensor&, int peer, int) override { no_peer(peer); }
+  std::unique_ptr<TensorMessage> receive_(torch::Tensor&, int peer, int) override { no_peer(peer); }
+
+ private:
+  [[noreturn]] static void no_peer(int peer) {
+    throw_error(fmt::format("{}found a message to or from rank {} in a group of one rank", message_prefix(), peer));
   }
 };
 

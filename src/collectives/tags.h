@@ -17,6 +17,7 @@ enum GroupTag : int {
   kPartTag,
   kSumTag,
   kFactsTag,
+  kExchangeTag,
   kShareTag,
   kGroupTags = kShareTag + kLengths
 };
@@ -29,12 +30,26 @@ constexpr int share_tag(size_t bytes) {
 enum class UnitMessage : int { Gather, Slice, Flags, Sum, Kinds };
 
 inline constexpr int kLayouts = 4096;             // numbers of gradient layouts
-inline constexpr int kMostUnits = (1 << 17) - 5;  // with which tags are positive
+inline constexpr int kMostUnits = (1 << 16) - 5;  // with which tags are below those of tensors' messages
 
 constexpr int tag_of(int unit, UnitMessage kind, int layout = 0) {
   return kGroupTags + (unit * static_cast<int>(UnitMessage::Kinds) + static_cast<int>(kind)) * kLayouts + layout;
 }
-static_assert(tag_of(kMostUnits - 1, UnitMessage::Sum, kLayouts - 1) > 0);
+
+// The messages of tensors between two ranks, by the user's tag. A header has the tensor's shape. The tag of the
+// elements has a hash of their number of bytes as well: those of another length must not match, as above.
+inline constexpr int kTensorTags = 1 << 30;
+inline constexpr int kUserTags = 1 << 15;
+inline constexpr int kMostTag = kUserTags - 1;
+static_assert(tag_of(kMostUnits - 1, UnitMessage::Sum, kLayouts - 1) < kTensorTags);
+
+constexpr int header_tag(int user_tag) { return kTensorTags + user_tag; }
+constexpr int elements_tag(int user_tag, size_t bytes) {
+  constexpr int kElements = kTensorTags + (1 << 29), kHashes = 1 << 14;
+  return kElements + user_tag * kHashes + static_cast<int>((bytes ^ bytes >> 14 ^ bytes >> 28) % kHashes);
+}
+// True if the tag is of such a message, which belongs to no operation of the whole group.
+constexpr bool is_between_two(int64_t tag) { return tag >= kTensorTags; }
 
 // Messages whose length is decided by which parameters are `wanted` must not match where ranks want different ones: a
 // transport may end the process then. So they carry this number, and the ranks find out by their flags. (FNV-1a.)

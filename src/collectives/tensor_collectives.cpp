@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/all_reduce.h"
+#include "collectives/reduction.h"
 #include "collectives/tags.h"
 
 namespace fsdp::collectives {
@@ -33,17 +34,6 @@ std::vector<torch::Tensor> parts_around(const Transport& transport, const torch:
   for (int rank = 0; rank < transport.size(); ++rank)
     parts.push_back(rank == transport.rank() ? own : torch::empty_like(own));
   return parts;
-}
-
-// The sum of the parts, of which `own` is one; the others may have any value afterwards.
-void sum_in_place(const torch::Tensor& own, const std::vector<torch::Tensor>& parts) {
-  torch::Tensor sum = parts[0];
-  if (at::isReducedFloatingType(sum.scalar_type())) {
-    sum = sum_in_order(parts);
-  } else {
-    for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i]);
-  }
-  if (!sum.is_same(own)) own.copy_(sum);
 }
 
 }  // namespace
@@ -76,16 +66,16 @@ void TensorCollectives::barrier() {
   begin(purpose, 0, shared);
 }
 
-void TensorCollectives::all_reduce_(torch::Tensor& tensor) {
+void TensorCollectives::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
   torch::NoGradGuard no_grad;
   const torch::Tensor flat = tensor.detach().view({-1});
   const char* const purpose = "enters an all_reduce";
   if (static_cast<int64_t>(flat.nbytes()) > kSmallBytes) {
-    if (begin(purpose, flat.nbytes(), {})) all_reduce_by_chunks(*transport_, flat);
+    if (begin(purpose, flat.nbytes(), {})) all_reduce_by_chunks(*transport_, flat, op);
     return;
   }
   const std::vector<torch::Tensor> parts = parts_around(*transport_, flat);
-  if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) sum_in_place(flat, parts);
+  if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) reduce_in_place(flat, parts, op);
 }
 
 void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
@@ -138,6 +128,21 @@ std::vector<torch::Tensor> TensorCollectives::all_gather(const torch::Tensor& te
   if (!begin(purpose, tensor.nbytes(), at_once ? shared : SharedBytes())) return {};
   if (!at_once) share(*transport_, shared);
   return parts;
+}
+
+bool TensorCollectives::exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                                 const std::string& purpose) {
+  if (!begin(purpose, 0, {})) return false;
+  const auto has_bytes = [](const torch::Tensor& tensor) { return tensor.defined() && tensor.nbytes() > 0; };
+  Messages messages;
+  for (int peer : transport_->peers()) {
+    if (has_bytes(from[peer]))
+      messages.push_back(transport_->receive(from[peer].mutable_data_ptr(), from[peer].nbytes(), peer, kExchangeTag));
+    if (has_bytes(to[peer]))
+      messages.push_back(transport_->send(to[peer].const_data_ptr(), to[peer].nbytes(), peer, kExchangeTag));
+  }
+  transport_->wait_all(messages);
+  return true;
 }
 
 }  // namespace fsdp::collectives

@@ -13,6 +13,7 @@
 #include "collectives/call_facts.h"
 #include "collectives/first_messages.h"
 #include "collectives/transport.h"
+#include "fsdp/reduce_op.h"
 
 namespace fsdp::collectives {
 
@@ -21,12 +22,14 @@ class TensorCollectives {
   // The transport outlives this.
   explicit TensorCollectives(Transport& transport) : transport_(&transport) {}
 
-  // As Group::compare, and all others as their namesakes.
+  // As in TensorOperations, and all others as their namesakes.
   void compare(CallFacts* facts) { facts_ = facts; }
   void barrier();
-  void all_reduce_(torch::Tensor& tensor);
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
   void broadcast_(torch::Tensor& tensor, int source);
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose);
+  bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                const std::string& purpose);
 
  private:
   bool begin(const std::string& purpose, size_t bytes, const SharedBytes& first);

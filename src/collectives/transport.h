@@ -33,6 +33,8 @@ class Message {
   virtual void wait() = 0;
   // Makes the wait, under way or to come, throw TransportFailure; one after that waits again. From any thread.
   virtual void abort() = 0;
+  // Returns whether `wait` would return or throw at once, as far as it is known here.
+  virtual bool is_over() { return false; }
 };
 
 using Messages = std::vector<std::unique_ptr<Message>>;
@@ -42,6 +44,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // How messages call a rank.
+  virtual int name_of(int rank) const { return rank; }
   // `size` may be 0. Both throw TransportFailure when the peer is known to be gone.
   virtual std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) = 0;
   virtual std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) = 0;
@@ -69,6 +73,12 @@ class Transport {
   virtual void wait_all(Messages& messages) {
     for (const auto& message : messages) message->wait();
     messages.clear();
+  }
+
+  // Waits for a message between two ranks that belongs to no operation of the whole group (tags.h). `purpose` as above.
+  virtual void wait_for(const std::unique_ptr<Message>& message, const std::string& purpose) {
+    static_cast<void>(purpose);
+    message->wait();
   }
 
   // All other ranks, starting behind this one so that not all talk to rank 0 first.

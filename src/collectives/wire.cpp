@@ -10,13 +10,12 @@ namespace fsdp::collectives {
 
 Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
            std::shared_ptr<const WorldCalls> calls)
-    : transport_(std::move(transport)) {
-  if (names.empty()) {
-    names.resize(size());
-    std::iota(names.begin(), names.end(), 0);
+    : transport_(std::move(transport)), names_(std::move(names)) {
+  if (names_.empty()) {
+    names_.resize(size());
+    std::iota(names_.begin(), names_.end(), 0);
   }
-  name_ = names[rank()];
-  if (board) watchdog_.emplace(std::move(board), rank(), std::move(names), std::move(calls));
+  if (board) watchdog_.emplace(std::move(board), rank(), names_, std::move(calls));
 }
 
 void Wire::begins(std::string operation, Among among) {
@@ -56,7 +55,7 @@ std::exception_ptr Wire::explain(const std::string& prefix, const char* operatio
   } catch (const TransportFailure& lost) {
     return explain_transport(fmt::format("{}{}: ", prefix, operation), lost);
   } catch (const std::exception& own) {
-    tell({name_, own.what()});
+    tell({name_of(rank()), own.what()});
     return failure;
   }
 }
@@ -68,7 +67,7 @@ std::exception_ptr Wire::explain_transport(const std::string& start, const Trans
   const bool diverged = diagnosis && !diagnosis->cause;
   // The same text on every rank that diverged: it names the calls of both.
   const std::string message = (diverged ? message_prefix() : start) + (diagnosis ? diagnosis->text : lost);
-  tell(diagnosis && diagnosis->cause ? *diagnosis->cause : Failure{name_, message, !diverged});
+  tell(diagnosis && diagnosis->cause ? *diagnosis->cause : Failure{name_of(rank()), message, !diverged});
   return diverged ? std::make_exception_ptr(Error(message)) : std::make_exception_ptr(PeerLost(message));
 }
 

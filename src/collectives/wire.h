@@ -47,6 +47,7 @@ class Wire final : public Transport {
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
+  int name_of(int rank) const override { return names_[rank]; }
   bool failed() const { return latch_.failed(); }
 
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override {
@@ -57,6 +58,10 @@ class Wire final : public Transport {
   }
   void begin_operation(const std::string& purpose, size_t) override { begins(purpose); }
   void wait_all(Messages& messages) override;
+  void wait_for(const std::unique_ptr<Message>& message, const std::string&) override {
+    const WaitScope waiting(*this, {&message, 1});
+    message->wait();
+  }
 
   // Notes an operation that every rank begins at the same place in its order: "gathers blocks.4".
   void begins(std::string operation, Among among = Among::All);
@@ -80,7 +85,7 @@ class Wire final : public Transport {
   void tell(Failure failure);
 
   std::unique_ptr<Transport> transport_;
-  int name_;  // of this rank
+  std::vector<int> names_;
   FailureLatch latch_;
   std::optional<Watchdog> watchdog_;  // ends before the connections, so that a failure is explained before they close
 };

@@ -184,6 +184,31 @@ State::Call::Call(State& state, const std::string& purpose) : state_(state) {
   state.note_call(&call);
 }
 
+std::shared_ptr<Pending> State::run_beside(Background::Call call) {
+  if (!background_) background_.emplace(new_group());
+  return background_->run(std::move(call));
+}
+
+std::shared_ptr<Pending> State::keep(std::shared_ptr<Pending> pending) {
+  pending_.push_back(pending);
+  // The world outlives the call.
+  const auto both = std::make_shared<std::pair<std::shared_ptr<State>, std::shared_ptr<Pending>>>(shared_from_this(),
+                                                                                                  std::move(pending));
+  return {both, both->second.get()};
+}
+
+// Calls of which the user has no handle any more. A failure of one is found by the calls that follow.
+void State::complete_dropped() {
+  std::erase_if(pending_, [](const std::shared_ptr<Pending>& one) {
+    if (one.use_count() > 1 || !one->is_over()) return false;
+    try {
+      one->wait();
+    } catch (const std::exception&) {
+    }
+    return true;
+  });
+}
+
 State::Call::~Call() { state_.note_call(nullptr); }
 
 void State::note_call(const collectives::WorldCall* call) {
@@ -202,6 +227,7 @@ void State::tell_own_group() {
 }
 
 void State::run_before_call() {
+  complete_dropped();
   std::vector<std::function<bool()>> lasting;
   for (const auto& action : *before_calls_) {
     if (action()) lasting.push_back(action);

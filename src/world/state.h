@@ -23,6 +23,7 @@
 #include "memory/backing.h"
 #include "memory/offload_folder.h"
 #include "world/identity.h"
+#include "world/pending.h"
 
 namespace fsdp::world {
 
@@ -55,6 +56,13 @@ class State : public std::enable_shared_from_this<State> {
     State& state_;
   };
 
+  // Before a call that another rank does not see as one of this world's: a message between two ranks.
+  void run_before_call();
+  // Begins the collective beside the program. The first such call connects the ranks once more: a collective.
+  std::shared_ptr<Pending> run_beside(Background::Call call);
+  // A handle of a call that the user has begun. If the handle is dropped, the call goes on.
+  std::shared_ptr<Pending> keep(std::shared_ptr<Pending> pending);
+
   // `action` runs before each call that the user makes of this world or of one that was split from the same, until it
   // returns false.
   void before_calls(std::function<bool()> action) { before_calls_->push_back(std::move(action)); }
@@ -84,7 +92,7 @@ class State : public std::enable_shared_from_this<State> {
  private:
   torch::Device take_own_device() const;
   bool on_several_hosts() const { return store_ && identity_.local_size != identity_.size; }
-  void run_before_call();
+  void complete_dropped();
   void note_call(const collectives::WorldCall* call);
   void tell_own_group();
   std::string own_place(const std::string& device) const;
@@ -111,6 +119,8 @@ class State : public std::enable_shared_from_this<State> {
   const uint64_t number_;  // of this world among this rank's
   const std::shared_ptr<collectives::WorldCalls> calls_;
   std::unique_ptr<collectives::Group> group_;
+  std::optional<Background> background_;  // once used
+  std::vector<std::shared_ptr<Pending>> pending_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();
   std::shared_ptr<std::vector<NoteCall>> told_of_calls_ = std::make_shared<std::vector<NoteCall>>();

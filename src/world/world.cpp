@@ -1,102 +1,33 @@
 #include "fsdp/world.h"
 
-#include <algorithm>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "collectives/call_facts.h"
+#include "collectives/reduction.h"
+#include "collectives/tags.h"
+#include "collectives/whole_tensors.h"
+#include "world/call.h"
 #include "world/state.h"
 
 namespace fsdp {
 
 namespace {
 
-enum class Operation : int64_t { AllReduce, Broadcast, AllGather };
+using collectives::Group;
+using world::CallOf;
+using world::Operation;
+using world::State;
 
-const char* name_of(Operation operation) {
-  switch (operation) {
-    case Operation::AllReduce:
-      return "all_reduce_";
-    case Operation::Broadcast:
-      return "broadcast_";
-    case Operation::AllGather:
-      return "all_gather";
-  }
-  return "?";
-}
-
-using collectives::CallFacts;
-
-// The facts' numbers: the operation, its source, the dtype, the dimensions, the sizes.
-constexpr int64_t kMaxDims = 12;
-enum Field { kOperation, kSource, kDtype, kDims, kSizes, kFields = kSizes + kMaxDims };
-static_assert(kFields == std::tuple_size_v<CallFacts::Numbers>);
-
-CallFacts facts_of(Operation operation, int source, const torch::Tensor& tensor) {
-  CallFacts facts;
-  CallFacts::Numbers& fields = facts.own;
-  fields[kOperation] = static_cast<int64_t>(operation);
-  fields[kSource] = source;
-  fields[kDtype] = static_cast<int64_t>(tensor.scalar_type());
-  fields[kDims] = tensor.dim();
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), fields.begin() + kSizes);
-  return facts;
-}
-
-std::string describe(const CallFacts::Numbers& fields) {
-  auto operation = static_cast<Operation>(fields[kOperation]);
-  std::vector<int64_t> sizes(fields.begin() + kSizes, fields.begin() + kSizes + fields[kDims]);
-  return fmt::format("{}{} of a {} tensor of shape [{}]", name_of(operation),
-                     operation == Operation::Broadcast ? fmt::format(" from rank {}", fields[kSource]) : "",
-                     c10::toString(static_cast<c10::ScalarType>(fields[kDtype])), fmt::join(sizes, ", "));
-}
-
-void check_tensor(const world::State& state, Operation operation, const torch::Tensor& tensor) {
-  const torch::Device& device = state.device();
-  FSDP_CHECK(tensor.defined() && (tensor.is_cpu() || tensor.device() == device) && tensor.layout() == torch::kStrided,
-             "{}: found {}, expected a dense tensor on the CPU{}.", name_of(operation),
-             tensor.defined()
-                 ? fmt::format("a {} one on {}", c10::toString(tensor.scalar_type()), tensor.device().str())
-                 : "an undefined tensor",
-             device.is_cpu() ? "" : fmt::format(" or on {}", device.str()));
-  FSDP_CHECK(tensor.dim() <= kMaxDims, "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.",
-             name_of(operation), tensor.dim(), kMaxDims);
-}
-
-// Throws on every rank, naming the first that differs from rank 0.
-void check_same(const world::State& state, Operation operation, const CallFacts& facts) {
-  const std::vector<CallFacts::Numbers>& all = facts.of_ranks;
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    FSDP_CHECK(all[rank] == all[0],
-               "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.", name_of(operation),
-               state.world_ranks()[rank], describe(all[rank]), describe(all[0]), state.world_ranks()[0]);
-}
-
-// While it lives, the next operation of the group compares the facts.
-class Comparison {
- public:
-  Comparison(collectives::TensorOperations& tensors, CallFacts& facts) : tensors_(tensors) { tensors_.compare(&facts); }
-  ~Comparison() { tensors_.compare(nullptr); }
-  Comparison(const Comparison&) = delete;
-  Comparison& operator=(const Comparison&) = delete;
-
- private:
-  collectives::TensorOperations& tensors_;
-};
-
-// Runs `exchange`, which is one operation of the group, as a call of this world.
+// Runs `exchange`, of which the first operation of the group compares the facts, as a call of this world.
 template <typename Exchange>
-void in_call(world::State& state, Operation operation, int source, const torch::Tensor& tensor, Exchange&& exchange) {
-  check_tensor(state, operation, tensor);
-  const world::State::Call call(state, fmt::format("calls World::{}", name_of(operation)));
-  CallFacts facts = facts_of(operation, source, tensor);
-  {
-    const Comparison comparison(state.group().tensors(), facts);
-    exchange();
-  }
-  check_same(state, operation, facts);
+auto in_call(State& state, const CallOf& call, Exchange&& exchange) {
+  const State::Call scope(state, fmt::format("calls World::{}", name_of(call.operation)));
+  const world::Comparison comparison(state, state.group(), call);
+  auto result = exchange();
+  comparison.check();
+  return result;
 }
 
 // Runs `exchange` on contiguous memory, and puts the result where the caller has it.
@@ -107,6 +38,14 @@ void in_place(torch::Tensor& tensor, Exchange&& exchange) {
   torch::Tensor contiguous = values.contiguous();
   exchange(contiguous);
   if (!contiguous.is_same(values)) values.copy_(contiguous);
+}
+
+using Tensors = std::vector<torch::Tensor>;
+
+Tensors contiguous(const Tensors& tensors) {
+  Tensors result;
+  for (const torch::Tensor& tensor : tensors) result.push_back(tensor.detach().contiguous());
+  return result;
 }
 
 }  // namespace
@@ -123,27 +62,144 @@ void World::barrier() {
   state_->group().barrier();
 }
 
-void World::all_reduce_(torch::Tensor& tensor) {
-  in_call(*state_, Operation::AllReduce, 0, tensor,
-          [&] { in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous); }); });
+namespace {
+
+void all_reduce_in(State& state, Group& group, torch::Tensor& tensor, ReduceOp op) {
+  const world::Comparison comparison(state, group, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor});
+  in_place(tensor, [&](torch::Tensor& contiguous) { group.all_reduce_(contiguous, op); });
+  comparison.check();
+}
+
+void broadcast_in(State& state, Group& group, torch::Tensor& tensor, int source) {
+  const world::Comparison comparison(state, group,
+                                     {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor});
+  in_place(tensor, [&](torch::Tensor& contiguous) { group.broadcast_(contiguous, source); });
+  comparison.check();
+}
+
+void check_peer(const State& state, const char* call, int peer, int tag) {
+  check_rank(state, call, "the peer", peer);
+  FSDP_CHECK(peer != state.identity().rank, "{}: the peer is rank {}, which is this rank. Copy the tensor instead.",
+             call, peer);
+  FSDP_CHECK(0 <= tag && tag <= collectives::kMostTag, "{}: found tag {}, expected 0 to {}.", call, tag,
+             collectives::kMostTag);
+}
+
+}  // namespace
+
+void World::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
+  check_tensor(*state_, "all_reduce_", tensor);
+  collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_");
+  const State::Call call(*state_, "calls World::all_reduce_");
+  all_reduce_in(*state_, state_->group(), tensor, op);
+}
+
+void World::reduce_(torch::Tensor& tensor, int root, ReduceOp op) {
+  check_tensor(*state_, "reduce_", tensor);
+  check_rank(*state_, "reduce_", "the root", root);
+  collectives::check_can_reduce(tensor.scalar_type(), op, "reduce_");
+  const State::Call call(*state_, "calls World::reduce_");
+  const world::Comparison comparison(*state_, state_->group(),
+                                     {.operation = Operation::Reduce, .rank = root, .op = op, .tensor = &tensor});
+  in_place(tensor, [&](torch::Tensor& contiguous) { collectives::reduce_(state_->group(), contiguous, root, op); });
+  comparison.check();
+}
+
+torch::Tensor World::reduce_scatter(const torch::Tensor& tensor, ReduceOp op) {
+  check_tensor(*state_, "reduce_scatter", tensor);
+  collectives::check_can_reduce(tensor.scalar_type(), op, "reduce_scatter");
+  FSDP_CHECK(tensor.dim() > 0 && tensor.size(0) % size() == 0,
+             "reduce_scatter: found a tensor of shape {}, expected a first dimension that {} ranks divide evenly.",
+             fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")), size());
+  return in_call(*state_, {.operation = Operation::ReduceScatter, .op = op, .tensor = &tensor},
+                 [&] { return collectives::reduce_scatter(state_->group(), tensor.detach().contiguous(), op); });
 }
 
 void World::broadcast_(torch::Tensor& tensor, int source) {
-  FSDP_CHECK(0 <= source && source < size(), "broadcast_: the source is rank {}, expected 0 to {}.", source,
-             size() - 1);
-  in_call(*state_, Operation::Broadcast, source, tensor, [&] {
-    in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
+  check_tensor(*state_, "broadcast_", tensor);
+  check_rank(*state_, "broadcast_", "the source", source);
+  const State::Call call(*state_, "calls World::broadcast_");
+  broadcast_in(*state_, state_->group(), tensor, source);
+}
+
+torch::Tensor World::scatter(const std::vector<torch::Tensor>& tensors, int source) {
+  check_rank(*state_, "scatter", "the source", source);
+  if (rank() == source) check_list(*state_, "scatter", tensors);
+  return in_call(*state_, {.operation = Operation::Scatter, .rank = source}, [&] {
+    return collectives::scatter(state_->group(), rank() == source ? contiguous(tensors) : Tensors(), source, device());
   });
 }
 
 std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
-  std::vector<torch::Tensor> all;
-  in_call(*state_, Operation::AllGather, 0, tensor, [&] {
+  check_tensor(*state_, "all_gather", tensor);
+  return in_call(*state_, {.operation = Operation::AllGather, .tensor = &tensor}, [&] {
     torch::NoGradGuard no_grad;
-    all = state_->group().all_gather(tensor.detach().contiguous());
+    return state_->group().all_gather(tensor.detach().contiguous());
   });
-  return all;
 }
+
+std::vector<torch::Tensor> World::gather(const torch::Tensor& tensor, int root) {
+  check_tensor(*state_, "gather", tensor);
+  check_rank(*state_, "gather", "the root", root);
+  return in_call(*state_, {.operation = Operation::Gather, .rank = root, .tensor = &tensor},
+                 [&] { return collectives::gather(state_->group(), tensor.detach().contiguous(), root); });
+}
+
+std::vector<torch::Tensor> World::all_to_all(const std::vector<torch::Tensor>& tensors) {
+  check_list(*state_, "all_to_all", tensors);
+  return in_call(*state_, {.operation = Operation::AllToAll},
+                 [&] { return collectives::all_to_all(state_->group(), contiguous(tensors), device()); });
+}
+
+void World::send(const torch::Tensor& tensor, int peer, int tag) { send_async(tensor, peer, tag).wait(); }
+
+void World::receive_(torch::Tensor& tensor, int peer, int tag) { receive_async_(tensor, peer, tag).wait(); }
+
+Work World::send_async(const torch::Tensor& tensor, int peer, int tag) {
+  check_tensor(*state_, "send", tensor);
+  check_peer(*state_, "send", peer, tag);
+  state_->run_before_call();
+  const torch::Tensor values = tensor.detach().contiguous();
+  auto message = state_->group().tensors().send(values, peer, tag);
+  return Work(state_->keep(std::make_shared<world::PendingMessage>(std::move(message), [values] {})));
+}
+
+Work World::receive_async_(torch::Tensor& tensor, int peer, int tag) {
+  check_tensor(*state_, "receive_", tensor);
+  check_peer(*state_, "receive_", peer, tag);
+  state_->run_before_call();
+  torch::NoGradGuard no_grad;
+  torch::Tensor values = tensor.detach(), arriving = values.contiguous();
+  auto message = state_->group().tensors().receive_(arriving, peer, tag);
+  const auto put_in_place = [values, arriving]() mutable {
+    torch::NoGradGuard no_grad;
+    if (!arriving.is_same(values)) values.copy_(arriving);
+  };
+  return Work(state_->keep(std::make_shared<world::PendingMessage>(std::move(message), put_in_place)));
+}
+
+Work World::all_reduce_async_(torch::Tensor& tensor, ReduceOp op) {
+  check_tensor(*state_, "all_reduce_async_", tensor);
+  collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_async_");
+  state_->run_before_call();
+  return Work(state_->keep(state_->run_beside(
+      [state = state_.get().get(), tensor, op](Group& group) mutable { all_reduce_in(*state, group, tensor, op); })));
+}
+
+Work World::broadcast_async_(torch::Tensor& tensor, int source) {
+  check_tensor(*state_, "broadcast_async_", tensor);
+  check_rank(*state_, "broadcast_async_", "the source", source);
+  state_->run_before_call();
+  return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, source](Group& group) mutable {
+    broadcast_in(*state, group, tensor, source);
+  })));
+}
+
+void Work::wait() {
+  if (const auto& pending = pending_.get()) pending->wait();
+}
+
+bool Work::done() const { return !pending_.get() || pending_->is_over(); }
 
 World World::split(int color) const {
   const world::State::Call call(*state_, "calls World::split");

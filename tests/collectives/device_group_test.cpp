@@ -103,12 +103,18 @@ class FailsOnce final : public collectives::Group, public collectives::TensorOpe
   std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
   collectives::TensorOperations& tensors() override { return *this; }
   void barrier() override { call(); }
-  void all_reduce_(torch::Tensor&) override { call(); }
+  void all_reduce_(torch::Tensor&, ReduceOp) override { call(); }
   void broadcast_(torch::Tensor&, int) override { call(); }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
     call();
     return {tensor, tensor};
   }
+  bool exchange(const std::vector<torch::Tensor>&, const std::vector<torch::Tensor>&, const std::string&) override {
+    call();
+    return true;
+  }
+  std::unique_ptr<collectives::TensorMessage> send(const torch::Tensor&, int, int) override { return call(), nullptr; }
+  std::unique_ptr<collectives::TensorMessage> receive_(torch::Tensor&, int, int) override { return call(), nullptr; }
 
  private:
   void call() {
@@ -121,9 +127,15 @@ class FailsOnce final : public collectives::Group, public collectives::TensorOpe
 TEST(DeviceGroup, RepeatsAFailureOfWhatTravelsByTheHost) {
   torch::Tensor values = torch::zeros({4});  // on the CPU, and not on the group's device
   const std::vector<std::function<void(collectives::Group&)>> calls{
-      [](collectives::Group& group) { group.barrier(); }, [&](collectives::Group& group) { group.all_reduce_(values); },
+      [](collectives::Group& group) { group.barrier(); },
+      [&](collectives::Group& group) { group.all_reduce_(values); },
       [&](collectives::Group& group) { group.broadcast_(values, 0); },
-      [&](collectives::Group& group) { group.all_gather(values); }};
+      [&](collectives::Group& group) { group.all_gather(values); },
+      [&](collectives::Group& group) {
+        group.tensors().exchange({values, values}, {values, values}, "exchanges");
+      },
+      [&](collectives::Group& group) { group.tensors().send(values, 1, 0); },
+      [&](collectives::Group& group) { group.tensors().receive_(values, 1, 0); }};
   for (size_t first = 0; first < calls.size(); ++first) {
     const auto group = collectives::device::make_group(std::make_unique<FailsOnce>(), {}, torch::kMeta);
     EXPECT_THAT(testing::message_of<collectives::PeerLost>([&] { calls[first](*group); }), HasSubstr("rank 1 is gone"));
@@ -143,11 +155,16 @@ class Silent final : public collectives::Group, public collectives::TensorOperat
   std::unique_ptr<collectives::UnitCollectives> open_unit(const collectives::GroupUnitSpec&) override { return {}; }
   collectives::TensorOperations& tensors() override { return *this; }
   void barrier() override {}
-  void all_reduce_(torch::Tensor&) override {}
+  void all_reduce_(torch::Tensor&, ReduceOp) override {}
   void broadcast_(torch::Tensor&, int) override {}
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string&) override {
     return std::vector<torch::Tensor>(size(), tensor);
   }
+  bool exchange(const std::vector<torch::Tensor>&, const std::vector<torch::Tensor>&, const std::string&) override {
+    return true;
+  }
+  std::unique_ptr<collectives::TensorMessage> send(const torch::Tensor&, int, int) override { return nullptr; }
+  std::unique_ptr<collectives::TensorMessage> receive_(torch::Tensor&, int, int) override { return nullptr; }
 };
 
 // Process groups in which nothing moves. As on a device with streams, no wait makes the host wait.

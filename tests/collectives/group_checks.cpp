@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "collectives/all_reduce.h"
+#include "collectives/whole_tensors.h"
 
 namespace fsdp::collectives {
 
@@ -201,6 +202,44 @@ void check_reduce(Group& group, Values values) {
     }
 }
 
+void check_exchanges(Group& group, torch::Device device) {
+  const int size = group.size(), rank = group.rank();
+  const auto values = [&](int from, int to, int64_t numel) {
+    return torch::full({numel}, from * 100 + to, torch::dtype(torch::kInt32).device(device));
+  };
+  for (const int64_t numel : {0, 5, 400'000}) {
+    std::vector<torch::Tensor> to(size), from(size);
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != (rank + 1) % size) to[peer] = values(rank, peer, numel + peer + rank);
+      if (rank != (peer + 1) % size) from[peer] = values(-1, -1, numel + peer + rank);
+    }
+    EXPECT_TRUE(group.tensors().exchange(to, from, "exchanges"));
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank && from[peer].defined()) EXPECT_TRUE(from[peer].equal(values(peer, rank, numel + peer + rank)));
+    }
+  }
+  torch::Tensor sum = values(rank, 0, 100'003 * size), expected = values(0, 0, 100'003 * size);
+  expected.fill_(100 * size * (size - 1) / 2);
+  EXPECT_TRUE(reduce_scatter(group, sum, ReduceOp::Sum).equal(expected.narrow(0, 0, 100'003)));
+  reduce_(group, sum, size - 1, ReduceOp::Sum);
+  EXPECT_TRUE(sum.equal(rank == size - 1 ? expected : values(rank, 0, 100'003 * size)));
+}
+
+// A ring, first with room for a whole tensor in a transport, then without.
+void check_messages_of_two(Group& group, torch::Device device) {
+  const int size = group.size(), rank = group.rank(), next = (rank + 1) % size, before = (rank + size - 1) % size;
+  for (int64_t numel : {0, 7, 1'000'000}) {
+    if (size == 1) return;
+    const auto options = torch::dtype(torch::kFloat32).device(device);
+    torch::Tensor sent = torch::full({numel}, rank, options), received = torch::zeros({numel}, options);
+    const auto leaves = group.tensors().send(sent, next, 1), arrives = group.tensors().receive_(received, before, 1);
+    arrives->wait();
+    leaves->wait();
+    EXPECT_TRUE(arrives->is_over());
+    EXPECT_TRUE(received.equal(torch::full({numel}, before, options)));
+  }
+}
+
 void check_whole_tensors(Group& group) {
   const int64_t small = kSmallBytes / 4;
   for (int64_t numel : {int64_t{0}, int64_t{1}, small, small + 1}) check_all_reduce(group, torch::kFloat32, numel);
@@ -217,6 +256,8 @@ void check_whole_tensors(Group& group) {
       EXPECT_TRUE(tensor.equal(torch::full({numel}, source + 1.0f)));
       group.barrier();
     }
+  check_exchanges(group, torch::kCPU);
+  check_messages_of_two(group, torch::kCPU);
   std::vector<torch::Tensor> all = group.all_gather(torch::full({2, 3}, group.rank(), torch::kInt32));
   ASSERT_EQ(static_cast<int>(all.size()), group.size());
   for (int rank = 0; rank < group.size(); ++rank)

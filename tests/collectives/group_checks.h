@@ -16,7 +16,11 @@ void check_gather_each_time(Group& group);
 void check_writes_in_any_order(Group& group);
 // Reduces over several micro-batches with random flags, and compares the bits with one loop over all gradients.
 void check_reduce(Group& group, Values values = Values::Any);
-// all_reduce_, broadcast_, all_gather and barrier, for sizes on both sides of every threshold.
+// Exchanges in which some tensors are missing, and sums of parts of tensors.
+void check_exchanges(Group& group, torch::Device device);
+// Tensors from each rank to the next.
+void check_messages_of_two(Group& group, torch::Device device);
+// The two, and all_reduce_, broadcast_, all_gather and barrier, for sizes on both sides of every threshold. On the CPU.
 void check_whole_tensors(Group& group);
 
 }  // namespace fsdp::collectives

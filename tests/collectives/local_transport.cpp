@@ -15,6 +15,7 @@ class LocalMessage final : public Message {
   ~LocalMessage() override { network_.forget(end_); }
   void wait() override { network_.wait(end_, peer_); }
   void abort() override { network_.abort(end_); }
+  bool is_over() override { return network_.is_over(end_); }
 
  private:
   LocalNetwork& network_;
@@ -95,6 +96,11 @@ void LocalNetwork::abort(const std::shared_ptr<End>& end) {
   std::lock_guard lock(mutex_);
   end->aborted = true;
   changed_.notify_all();
+}
+
+bool LocalNetwork::is_over(const std::shared_ptr<End>& end) {
+  std::lock_guard lock(mutex_);
+  return end->done;
 }
 
 void LocalNetwork::forget(const std::shared_ptr<End>& end) {

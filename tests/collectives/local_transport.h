@@ -51,6 +51,7 @@ class LocalNetwork {
   void start(const std::shared_ptr<End>& end);
   void wait(const std::shared_ptr<End>& end, int peer);
   void abort(const std::shared_ptr<End>& end);
+  bool is_over(const std::shared_ptr<End>& end);
   void forget(const std::shared_ptr<End>& end);
 
   int size_;

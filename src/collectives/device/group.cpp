@@ -1,13 +1,17 @@
 #include "collectives/device/group.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "collectives/all_reduce.h"
 #include "collectives/device/unit.h"
+#include "collectives/pair_message.h"
+#include "collectives/reduction.h"
 
 namespace fsdp::collectives::device {
 
@@ -30,9 +34,13 @@ class DeviceOperations final : public TensorOperations {
   void barrier() override {
     context_.guarded(message_prefix(), "barrier", [&] { context_.host().barrier(); });
   }
-  void all_reduce_(torch::Tensor& tensor) override;
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op) override;
   void broadcast_(torch::Tensor& tensor, int source) override;
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
+  bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                const std::string& purpose) override;
+  std::unique_ptr<TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override;
+  std::unique_ptr<TensorMessage> receive_(torch::Tensor& tensor, int peer, int tag) override;
 
  private:
   bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_.device(); }
@@ -114,14 +122,97 @@ void DeviceOperations::broadcast_(torch::Tensor& tensor, int source) {
 }
 
 // Gathered and added up here, so that the sum is in rank order.
-void DeviceOperations::all_reduce_(torch::Tensor& tensor) {
+void DeviceOperations::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
   context_.guarded(message_prefix(), "all_reduce", [&] {
-    if (!on_device(tensor)) return context_.host().all_reduce_(tensor);
+    if (!on_device(tensor)) return context_.host().all_reduce_(tensor, op);
     torch::NoGradGuard no_grad;
     if (!agree("enters an all_reduce")) return;
     const torch::Tensor flat = tensor.detach().view({-1});
     const auto part_numel = kPartBytes / static_cast<int64_t>(flat.element_size());
-    for (const torch::Tensor& part : flat.split(part_numel)) part.copy_(sum_in_order(gather_parts(part)));
+    for (const torch::Tensor& part : flat.split(part_numel)) part.copy_(reduce_in_order(gather_parts(part), op));
+  });
+}
+
+// A rank has tensors of the device if the others have: a call has all its tensors on one device.
+bool DeviceOperations::exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                                const std::string& purpose) {
+  const auto are_here = [this](const torch::Tensor& tensor) { return tensor.defined() && on_device(tensor); };
+  return context_.guarded(message_prefix(), "exchange", [&] {
+    if (!std::ranges::any_of(to, are_here) && !std::ranges::any_of(from, are_here))
+      return context_.host().tensors().exchange(to, from, purpose);
+    torch::NoGradGuard no_grad;
+    if (!agree(purpose)) return false;
+    const auto is_exchanged = [&](const torch::Tensor& tensor, size_t rank) {
+      return tensor.defined() && static_cast<int>(rank) != context_.host().rank();
+    };
+    std::vector<torch::Tensor> sent{torch::empty({0}, torch::dtype(torch::kUInt8).device(context_.device()))};
+    std::vector<int64_t> sent_bytes(to.size()), received_bytes(from.size());
+    for (size_t rank = 0; rank < to.size(); ++rank) {
+      if (is_exchanged(from[rank], rank)) received_bytes[rank] = static_cast<int64_t>(from[rank].nbytes());
+      if (!is_exchanged(to[rank], rank)) continue;
+      sent_bytes[rank] = static_cast<int64_t>(to[rank].nbytes());
+      sent.push_back(bytes_of(to[rank].detach()));
+    }
+    torch::Tensor input = torch::cat(sent);
+    torch::Tensor output = torch::empty({std::reduce(received_bytes.begin(), received_bytes.end())}, input.options());
+    std::vector<int64_t> output_sizes = received_bytes;  // process groups may change their arguments
+    begun(context_.everyone()->alltoall_base(output, input, output_sizes, sent_bytes))->wait();
+    const std::vector<torch::Tensor> received = output.split_with_sizes(received_bytes);
+    for (size_t rank = 0; rank < from.size(); ++rank) {
+      if (is_exchanged(from[rank], rank)) bytes_of(from[rank].detach()).copy_(received[rank]);
+    }
+    return true;
+  });
+}
+
+// A tensor's way between two devices. The devices' own messages compare no shapes, so a header goes by the host first.
+class DeviceMessage final : public TensorMessage {
+ public:
+  using Begin = std::function<c10::intrusive_ptr<c10d::Work>()>;
+  // `work` may be null. `begin` is called in `wait`, when the header is over; it may be null or return null.
+  DeviceMessage(DeviceContext& context, std::unique_ptr<TensorMessage> header, c10::intrusive_ptr<c10d::Work> work,
+                Begin begin)
+      : context_(context), header_(std::move(header)), work_(std::move(work)), begin_(std::move(begin)) {}
+
+  void wait() override {
+    context_.guarded(message_prefix(), "message between two ranks", [&] {
+      header_->wait();
+      if (const Begin begin = std::exchange(begin_, nullptr)) work_ = begin();
+      if (work_) work_->wait();
+    });
+  }
+  bool is_over() override { return !begin_ && header_->is_over() && (!work_ || work_->isCompleted()); }
+
+ private:
+  DeviceContext& context_;
+  std::unique_ptr<TensorMessage> header_;
+  c10::intrusive_ptr<c10d::Work> work_;
+  Begin begin_;
+};
+
+std::unique_ptr<TensorMessage> DeviceOperations::send(const torch::Tensor& tensor, int peer, int tag) {
+  return context_.guarded(message_prefix(), "send", [&]() -> std::unique_ptr<TensorMessage> {
+    if (!on_device(tensor)) return context_.host().tensors().send(tensor, peer, tag);
+    auto header = context_.host().tensors().send(numbers_of(header_of(tensor)), peer, tag);
+    std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
+    c10::intrusive_ptr<c10d::Work> work;
+    if (tensor.nbytes() > 0) work = begun(context_.everyone()->send(bytes, peer, /*tag=*/0));
+    return std::make_unique<DeviceMessage>(context_, std::move(header), std::move(work), nullptr);
+  });
+}
+
+std::unique_ptr<TensorMessage> DeviceOperations::receive_(torch::Tensor& tensor, int peer, int tag) {
+  return context_.guarded(message_prefix(), "receive", [&]() -> std::unique_ptr<TensorMessage> {
+    if (!on_device(tensor)) return context_.host().tensors().receive_(tensor, peer, tag);
+    torch::Tensor numbers = torch::empty({kHeaderNumbers}, torch::kInt64);
+    auto header = context_.host().tensors().receive_(numbers, peer, tag);
+    const auto begin = [=, this, own = header_of(tensor)]() -> c10::intrusive_ptr<c10d::Work> {
+      check_arrived(header_from(numbers), own, fmt::format("rank {} of this group", peer), tag);
+      if (tensor.nbytes() == 0) return {};
+      std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
+      return begun(context_.everyone()->recv(bytes, peer, /*tag=*/0));
+    };
+    return std::make_unique<DeviceMessage>(context_, std::move(header), nullptr, begin);
   });
 }
 

@@ -30,7 +30,7 @@ void MessageReader::receive(Transfer& transfer, const Frame& frame, char* to) {
   transfer.frame = frame;
   transfer.to = to;
   std::erase_if(early_, [&](const std::unique_ptr<Early>& one) {
-    return one->transfer.done && one->transfer.frame.operation < frame.operation;
+    return one->transfer.done && one->transfer.frame.is_before(frame.operation);
   });
   const auto found = std::find_if(early_.begin(), early_.end(), [&](const std::unique_ptr<Early>& one) {
     return one->transfer.frame.operation == frame.operation && one->transfer.frame.tag == frame.tag;
@@ -112,7 +112,7 @@ bool MessageReader::read(uint64_t operation) {
 
 void MessageReader::find_place(uint64_t operation) {
   has_place_ = true;
-  if (frame_.operation < operation) return;
+  if (frame_.is_before(operation)) return;
   const auto found = std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) {
     return one->frame.operation == frame_.operation && one->frame.tag == frame_.tag;
   });

@@ -2,8 +2,9 @@
 //
 // A message is a frame, which describes it, and its bytes. A message longer than the ring goes through it in pieces,
 // while both sides call `advance`. Frames carry the number of the operation that their sender was in. A reader leaves a
-// frame of a later operation than this rank's in the ring, and drops a message of an earlier one. Messages that come
-// before their `receive` are kept. One thread at a time. Knows neither tensors nor LibTorch.
+// frame of a later operation than this rank's in the ring, and drops a message of an earlier one. A message of no
+// operation is read at any time. Messages that come before their `receive` are kept. One thread at a time. Knows
+// neither tensors nor LibTorch.
 #pragma once
 
 #include <atomic>
@@ -17,9 +18,13 @@
 namespace fsdp::collectives::shm {
 
 struct Frame {
-  uint64_t operation = 0;
+  static constexpr uint64_t kNoOperation = 0;
+
+  uint64_t operation = kNoOperation;
   uint64_t size = 0;  // of the bytes that follow
   int64_t tag = 0;
+
+  bool is_before(uint64_t now) const { return operation != kNoOperation && operation < now; }
 };
 
 // One end of a message: the caller's, who leaves it where it is until it is done or given up.

@@ -56,14 +56,19 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   OwnMessage(SharedMemoryTransport& transport, MessageReader& reader, int peer)
       : transport_(transport), reader_(&reader), peer_(peer) {}
   ~OwnMessage() override {
+    if (is_between_two(transfer_.frame.tag)) --transport_.between_two_;
     if (transfer_.done) return;
     writer_ ? writer_->give_up(transfer_) : reader_->give_up(transfer_);
   }
-  void wait() override { transport_.wait(transfer_, peer_); }
+  void wait() override { transport_.wait(transfer_, peer_, transport_.purpose_); }
   void abort() override { transfer_.aborted = true; }
   Transfer& transfer() { return transfer_; }
   int peer() const { return peer_; }
-  bool is_over() const { return transfer_.done; }
+  bool is_over() override {
+    if (!transfer_.done) transport_.advance_all();
+    return transfer_.done;
+  }
+  bool is_done() const { return transfer_.done; }
 
  private:
   SharedMemoryTransport& transport_;
@@ -103,7 +108,8 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
 std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, const void* bytes, size_t size, int peer,
                                                       int tag) {
   auto message = std::make_unique<OwnMessage>(*this, writer, peer);
-  writer.send(message->transfer(), {operation_, size, tag}, static_cast<const char*>(bytes));
+  if (is_between_two(tag)) ++between_two_;
+  writer.send(message->transfer(), {operation_of(tag), size, tag}, static_cast<const char*>(bytes));
   if (writer.advance()) ranks_->ring();
   return message;
 }
@@ -111,7 +117,8 @@ std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, con
 std::unique_ptr<Message> SharedMemoryTransport::begin(MessageReader& reader, void* bytes, size_t size, int peer,
                                                       int tag) {
   auto message = std::make_unique<OwnMessage>(*this, reader, peer);
-  reader.receive(message->transfer(), {operation_, size, tag}, static_cast<char*>(bytes));
+  if (is_between_two(tag)) ++between_two_;
+  reader.receive(message->transfer(), {operation_of(tag), size, tag}, static_cast<char*>(bytes));
   return message;
 }
 
@@ -143,7 +150,7 @@ void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t b
 }
 
 // Asked often: it looks at the messages again only when some have ended. A peer that has not begun the operation takes
-// and sends nothing of it.
+// and sends nothing of it. But it may wait for a message between two ranks first.
 void SharedMemoryTransport::wait_all(Messages& messages) {
   looked_at_.assign(size(), kNever);
   are_over_.assign(size(), false);
@@ -153,22 +160,27 @@ void SharedMemoryTransport::wait_all(Messages& messages) {
     if (std::exchange(looked_at_[peer], ended) == ended) return bool{are_over_[peer]};
     are_over_[peer] = std::all_of(messages.begin(), messages.end(), [&](const auto& message) {
       const auto& own = static_cast<const OwnMessage&>(*message);
-      return own.peer() != peer || own.is_over();
+      return own.peer() != peer || own.is_done();
     });
     return bool{are_over_[peer]};
   };
   do {
     ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
-      if (!has_begun_the_same(peer)) return false;
-      if (advance(*channels_[peer])) ranks_->ring();
-      return are_over(peer) && has_taken_shared(peer);
+      const bool has_begun = has_begun_the_same(peer);
+      if ((has_begun || between_two_ > 0) && advance(*channels_[peer])) ranks_->ring();
+      return has_begun && are_over(peer) && has_taken_shared(peer);
     });
   } while (shared_.has_unsent());
   messages.clear();
 }
 
+void SharedMemoryTransport::wait_for(const std::unique_ptr<Message>& message, const std::string& purpose) {
+  auto& own = static_cast<OwnMessage&>(*message);
+  wait(own.transfer(), own.peer(), purpose);
+}
+
 // `peer`: or kAllPeers.
-void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
+void SharedMemoryTransport::wait(Transfer& transfer, int peer, const std::string& purpose) {
   const auto is_over = [&](int asked) {
     advance_all();
     has_begun_the_same(asked);
@@ -177,7 +189,7 @@ void SharedMemoryTransport::wait(Transfer& transfer, int peer) {
   const auto is_aborted = [&] { return transfer.aborted.load(); };
   const std::vector<int> awaited = peer == kAllPeers ? ranks_->peers() : std::vector<int>{peer};
   while (!transfer.done) {
-    if (ranks_->wait_unless(awaited, purpose_, is_over, is_aborted)) continue;
+    if (ranks_->wait_unless(awaited, purpose, is_over, is_aborted)) continue;
     transfer.aborted = false;
     const int missing = ranks_->missing().front();
     throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(missing)), missing);

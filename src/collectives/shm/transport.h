@@ -15,6 +15,7 @@
 
 #include "collectives/shm/message_ring.h"
 #include "collectives/shm/ranks.h"
+#include "collectives/tags.h"
 #include "collectives/transport.h"
 
 namespace fsdp::collectives::shm {
@@ -42,6 +43,7 @@ class SharedMemoryTransport final : public Transport {
 
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }
+  int name_of(int rank) const override { return ranks_->name_of(rank); }
   std::unique_ptr<Message> send(const void* bytes, size_t size, int peer, int tag) override;
   std::unique_ptr<Message> receive(void* bytes, size_t size, int peer, int tag) override;
   void share(const void* bytes, size_t size, int tag, Messages& messages) override;
@@ -51,6 +53,7 @@ class SharedMemoryTransport final : public Transport {
   void begin_operation(const std::string& purpose, size_t bytes) override;
   bool begins_together() const override { return true; }
   void wait_all(Messages& messages) override;
+  void wait_for(const std::unique_ptr<Message>& message, const std::string& purpose) override;
 
  private:
   class OwnMessage;
@@ -60,9 +63,10 @@ class SharedMemoryTransport final : public Transport {
     MessageReader in, shared;
   };
 
+  uint64_t operation_of(int tag) const { return is_between_two(tag) ? Frame::kNoOperation : operation_; }
   std::unique_ptr<Message> begin(MessageWriter& writer, const void* bytes, size_t size, int peer, int tag);
   std::unique_ptr<Message> begin(MessageReader& reader, void* bytes, size_t size, int peer, int tag);
-  void wait(Transfer& transfer, int peer);
+  void wait(Transfer& transfer, int peer, const std::string& purpose);
   bool has_taken_shared(int peer) const;
   bool advance(Channel& channel);
   void advance_all();
@@ -75,6 +79,7 @@ class SharedMemoryTransport final : public Transport {
   std::vector<std::unique_ptr<Channel>> channels_;  // by rank; null for this one
   std::vector<BegunOperations*> begun_;             // by rank
   uint64_t operation_ = 0;
+  int between_two_ = 0;             // messages under way that belong to no operation
   std::vector<uint64_t> compared_;  // by rank: the operation that was compared last
   // In wait_all, by rank: whether its messages are over, and how many transfers had ended when they were looked at.
   std::vector<bool> are_over_;

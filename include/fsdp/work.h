@@ -1,0 +1,35 @@
+// A call of a World that does not wait.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "fsdp/movable.h"
+
+namespace fsdp {
+
+namespace world {
+class Pending;
+}
+
+// One call that was begun. Copies are of the same call. If it is destroyed, the call goes on; its tensor stays alive
+// for that long. At the end of the World a call that is not over is given up, so wait before.
+class Work {
+ public:
+  // Nothing: it is over.
+  Work() = default;
+
+  // Returns when the call is over: the tensor has its result, or may be changed. Throws the call's `Error`, each time.
+  // To be called from the thread that calls the World.
+  void wait();
+  // True if `wait` would return or throw at once.
+  bool done() const;
+
+  // For the rest of the library.
+  explicit Work(std::shared_ptr<world::Pending> pending) : pending_(std::move(pending)) {}
+
+ private:
+  detail::Movable<"Work", std::shared_ptr<world::Pending>> pending_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,90 @@
+#include "world/pending.h"
+
+#include <utility>
+
+namespace fsdp::world {
+
+void PendingMessage::wait() {
+  if (failure_) std::rethrow_exception(failure_);
+  if (!message_) return;
+  try {
+    message_->wait();
+    if (arrived_) arrived_();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  message_.reset();
+  arrived_ = nullptr;
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+class Background::Task final : public Pending {
+ public:
+  explicit Task(Call call) : call_(std::move(call)) {}
+
+  void run(collectives::Group& group) {
+    std::exception_ptr failure;
+    try {
+      call_(group);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    call_ = nullptr;
+    failure_ = failure;
+    is_over_ = true;
+    changed_.notify_all();
+  }
+  void wait() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_over_; });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  bool is_over() override {
+    const std::lock_guard lock(mutex_);
+    return is_over_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Call call_;
+  std::exception_ptr failure_;
+  bool is_over_ = false;
+};
+
+Background::Background(std::unique_ptr<collectives::Group> group)
+    : group_(std::move(group)), thread_([this] { work(); }) {}
+
+Background::~Background() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::shared_ptr<Pending> Background::run(Call call) {
+  auto task = std::make_shared<Task>(std::move(call));
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(task);
+  }
+  changed_.notify_all();
+  return task;
+}
+
+void Background::work() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    const std::shared_ptr<Task> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task->run(*group_);
+  }
+}
+
+}  // namespace fsdp::world

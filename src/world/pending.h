@@ -1,0 +1,68 @@
+// Calls of a World that were begun and not waited for.
+#pragma once
+
+#include <torch/types.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "collectives/group.h"
+
+namespace fsdp::world {
+
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  // As Work's.
+  virtual void wait() = 0;
+  virtual bool is_over() = 0;
+};
+
+// A tensor's way to or from another rank. One thread at a time.
+class PendingMessage final : public Pending {
+ public:
+  // `arrived` is called once, by the `wait` that finds the message over.
+  PendingMessage(std::unique_ptr<collectives::TensorMessage> message, std::function<void()> arrived)
+      : message_(std::move(message)), arrived_(std::move(arrived)) {}
+  void wait() override;
+  bool is_over() override { return !message_ || message_->is_over(); }
+
+ private:
+  std::unique_ptr<collectives::TensorMessage> message_;  // null: it is over
+  std::function<void()> arrived_;
+  std::exception_ptr failure_;
+};
+
+// Runs collectives beside the program, one after the other, on a thread and a group of its own.
+//
+// All ranks give it the same calls in the same order. One thread calls it.
+class Background {
+ public:
+  explicit Background(std::unique_ptr<collectives::Group> group);
+  // Completes the calls that were given.
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  using Call = std::function<void(collectives::Group& group)>;
+  std::shared_ptr<Pending> run(Call call);
+
+ private:
+  class Task;
+
+  void work();
+
+  std::unique_ptr<collectives::Group> group_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Task>> tasks_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fsdp::world
