@@ -1,13 +1,10 @@
 #include "world/state.h"
 
-#include <limits.h>
-#include <unistd.h>
-
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -18,6 +15,7 @@
 #include "base/error.h"
 #include "collectives/backends.h"
 #include "world/device.h"
+#include "world/this_host.h"
 
 namespace fsdp::world {
 
@@ -32,21 +30,6 @@ std::vector<int> all_ranks(int size) {
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
-
-// Equal in two processes only when they reach each other over loopback: same kernel, same network namespace.
-std::string machine() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  std::error_code absent;
-  return boot + std::filesystem::read_symlink("/proc/self/ns/net", absent).string();
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 && name[0] != '\0' ? name : "?";
-}
-
-int64_t host_fingerprint() { return static_cast<int64_t>(std::hash<std::string>()(machine())); }
 
 }  // namespace
 
@@ -235,21 +218,24 @@ void State::run_before_call() {
   *before_calls_ = std::move(lasting);
 }
 
-std::shared_ptr<State> State::split(int color) {
-  torch::Tensor mine = torch::tensor({static_cast<int64_t>(color), host_fingerprint()}, torch::kInt64);
+std::shared_ptr<State> State::split(int color, int key) {
+  torch::Tensor mine = torch::tensor({int64_t{color}, int64_t{key}, host_fingerprint()}, torch::kInt64);
   std::vector<torch::Tensor> all = group_->all_gather(mine);
+  const auto fact = [&all](int rank, int number) { return all[rank].const_data_ptr<int64_t>()[number]; };
+  std::vector<int> members;
+  for (int rank = 0; rank < identity_.size; ++rank) {
+    if (fact(rank, 0) == color) members.push_back(rank);
+  }
+  std::stable_sort(members.begin(), members.end(), [&](int one, int other) { return fact(one, 1) < fact(other, 1); });
   Identity identity{.size = 0, .local_size = 0, .restarts = identity_.restarts};
   std::vector<int> world_ranks;
-  for (int rank = 0; rank < identity_.size; ++rank) {
-    const int64_t* theirs = all[rank].const_data_ptr<int64_t>();
-    if (theirs[0] != color) continue;
-    bool local = theirs[1] == mine.const_data_ptr<int64_t>()[1];
+  for (const int rank : members) {
     if (rank == identity_.rank) {
       identity.rank = identity.size;
       identity.local_rank = identity.local_size;
     }
     ++identity.size;
-    identity.local_size += local;
+    identity.local_size += fact(rank, 2) == fact(identity_.rank, 2);
     world_ranks.push_back(world_ranks_[rank]);
   }
   const std::string name = fmt::format("split{}/{}", children_++, color);

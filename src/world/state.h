@@ -86,8 +86,8 @@ class State : public std::enable_shared_from_this<State> {
   std::unique_ptr<collectives::Group> new_group();
   // The same for tensors on the CPU, whatever this rank's device.
   std::unique_ptr<collectives::Group> new_host_group();
-  // The ranks of one color as a world of their own. A collective.
-  std::shared_ptr<State> split(int color);
+  // The ranks of one color as a world of their own, by their keys; of equal keys by their ranks. A collective.
+  std::shared_ptr<State> split(int color, int key = 0);
 
  private:
   torch::Device take_own_device() const;
