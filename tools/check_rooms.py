@@ -68,6 +68,7 @@ PUBLIC = {
     "activation_memory.h": "schedule",
     "activations.h": "api",
     "loss.h": "api",
+    "mesh.h": "world",
     "micro_batch.h": "api",
     "random.h": "api",
     "reversible.h": "api",

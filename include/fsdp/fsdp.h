@@ -12,6 +12,7 @@
 #include "fsdp/error.h"
 #include "fsdp/hot_restart.h"
 #include "fsdp/loss.h"
+#include "fsdp/mesh.h"
 #include "fsdp/micro_batch.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"

@@ -202,6 +202,21 @@ TEST(MovedFrom, HandlesOfSeveralModelsOfASaveAndOfAScale) {
   });
 }
 
+TEST(MovedFrom, AMesh) {
+  run_ranks(1, [](World& world) {
+    Mesh mesh(world, {{"data", 1}});
+    const Mesh other = std::move(mesh);
+    expect_refused("Mesh", {{"axes", [&] { mesh.axes(); }},
+                            {"size", [&] { mesh.size("data"); }},
+                            {"coordinate", [&] { mesh.coordinate("data"); }},
+                            {"operator[]", [&] { mesh["data"]; }},
+                            {"over", [&] { mesh.over({"data"}); }},
+                            {"world", [&] { mesh.world(); }},
+                            {"to_string", [&] { mesh.to_string(); }}});
+    EXPECT_EQ(other["data"].size(), 1);
+  });
+}
+
 TEST(MovedFrom, AWorldAndAPolicy) {
   run_ranks(1, [](World& world) {
     World one = world, other = std::move(one);

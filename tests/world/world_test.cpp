@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "world/state.h"
 
@@ -12,17 +13,9 @@ namespace fsdp {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::message_of;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(World, TellsARankWhoItIs) {
   for (int ranks : {1, 3})
