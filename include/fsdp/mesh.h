@@ -19,7 +19,7 @@ namespace world {
 struct MeshState;
 }
 
-// The ranks of a world at the places of a grid, and a world for the ranks of each line of it. A cheap handle: copies
+// Places the ranks of a world in a grid. Each rank has a world for the ranks along each axis. A cheap handle: copies
 // share one grid and its worlds.
 //
 // Ranks are laid row-major over the axes: the last axis changes fastest, and its ranks are neighbours. So put the axis
@@ -30,9 +30,9 @@ struct MeshState;
 // - Groups come in the order of their first ranks. Hosts come in the order of their lowest ranks, and a host's ranks in
 //   the order of their numbers. Rank 0 has coordinate 0 on every axis.
 //
-// Each world of a mesh is a group with connections of its own, to which all that is said of World applies. If a call
-// along an axis fails, messages name ranks by their numbers in the job. Functions that are no collective may be called
-// from any thread. An unknown name of an axis is an `Error` that lists the names.
+// Each world of a mesh is a group with its own connections, and the rules of World hold for it. Messages of its errors
+// name ranks by their numbers in the job. Functions that are no collective may be called from any thread. An unknown
+// name of an axis is an `Error` that lists the names.
 class Mesh {
  public:
   // Names and sizes of the axes. Names are unique and not empty. Sizes are 1 or more, and their product is
@@ -56,8 +56,8 @@ class Mesh {
   // the order of the mesh. A collective of the whole mesh that makes a new world: call it once, and keep the result.
   // Throws `Error` on every rank if the names differ between ranks, and for no names, or one that stands there twice.
   World over(const std::vector<std::string>& axes) const;
-  // All ranks, row-major over all axes. Its ranks' numbers differ from those of the constructor's world if the launcher
-  // numbered ranks in turn over hosts.
+  // All ranks, row-major over all axes. A rank's number differs from that in the constructor's world if, for example,
+  // the launcher numbered ranks in turn over hosts.
   World world() const;
 
   // The axes, and a table of the ranks' numbers in the job at their places, with the host of each line. The same on

@@ -37,14 +37,14 @@ World split_along(const World& all, const Grid& grid, const std::vector<size_t>&
   return World(all.state()->split(grid.group_of(all.rank(), axes)));
 }
 
-std::shared_ptr<const world::MeshState> make_mesh(State& state, const world::Axes& axes) {
+std::shared_ptr<const world::MeshState> make_mesh(State& state, world::Axes axes) {
   const State::Call call(state, "calls Mesh");
   std::vector<world::HostOfRank> hosts = world::exchange_axes(state, "Mesh", world::texts_of(axes));
   world::check_axes(axes, state.identity().size);
-  Grid grid(axes, hosts);
+  Grid grid(std::move(axes), hosts);
   World all(state.split(/*color=*/0, grid.position_of(state.identity().rank)));
   std::vector<World> along;
-  for (size_t axis = 0; axis < axes.size(); ++axis) along.push_back(split_along(all, grid, {axis}));
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) along.push_back(split_along(all, grid, {axis}));
   return std::make_shared<const world::MeshState>(
       world::MeshState{std::move(grid), std::move(hosts), state.world_ranks(), std::move(all), std::move(along)});
 }
@@ -63,7 +63,7 @@ std::vector<size_t> find_axes(const world::Axes& axes, const std::vector<std::st
 }  // namespace
 
 Mesh::Mesh(const World& world, std::vector<std::pair<std::string, int>> axes)
-    : state_(make_mesh(*world.state(), axes)) {}
+    : state_(make_mesh(*world.state(), std::move(axes))) {}
 
 const std::vector<std::pair<std::string, int>>& Mesh::axes() const { return state_->grid.axes(); }
 
