@@ -155,7 +155,7 @@ TEST(DeviceModel, RanksMayUseOtherUnits) {
 }
 
 // A group on the CPU that counts what it exchanges.
-class Counting final : public collectives::Group {
+class Counting final : public collectives::Group, public collectives::TensorOperations {
  public:
   struct Counts {
     int reductions = 0, gathers = 0;
@@ -168,12 +168,23 @@ class Counting final : public collectives::Group {
     return std::make_unique<Unit>(group_->open_unit(spec), counts_);
   }
   torch::Tensor allocate(int64_t bytes) override { return group_->allocate(bytes); }
+  collectives::TensorOperations& tensors() override { return *this; }
   void barrier() override { group_->barrier(); }
-  void all_reduce_(torch::Tensor& tensor) override { group_->all_reduce_(tensor); }
+  void all_reduce_(torch::Tensor& tensor, ReduceOp op) override { group_->all_reduce_(tensor, op); }
   void broadcast_(torch::Tensor& tensor, int source) override { group_->broadcast_(tensor, source); }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
     ++counts_.gathers;
     return group_->all_gather(tensor, purpose);
+  }
+  bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
+                const std::string& purpose) override {
+    return group_->tensors().exchange(to, from, purpose);
+  }
+  std::unique_ptr<collectives::TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override {
+    return group_->tensors().send(tensor, peer, tag);
+  }
+  std::unique_ptr<collectives::TensorMessage> receive_(torch::Tensor& tensor, int peer, int tag) override {
+    return group_->tensors().receive_(tensor, peer, tag);
   }
 
  private:
