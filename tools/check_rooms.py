@@ -11,18 +11,19 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine", "optim", "checkpoint", "formats", "api"]
+ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine", "optim", "checkpoint", "formats", "api"]
 
 # Rooms that a room may not include although they lie before it.
 UNKNOWN = {
     "layout": {"parallel", "memory"},
     "schedule": {"parallel", "memory", "collectives"},
-    "collectives": {"schedule"},
-    "world": {"schedule", "layout"},
-    "interpose": {"layout", "schedule", "collectives", "world"},
-    "deferred": {"files", "memory", "layout", "schedule", "collectives", "world"},
-    "buffers": {"memory", "schedule", "world", "interpose", "deferred"},
-    "formats": {"parallel", "memory", "schedule", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine"},
+    "stages": {"files", "parallel", "memory", "layout", "schedule"},
+    "collectives": {"schedule", "stages"},
+    "world": {"schedule", "layout", "stages"},
+    "interpose": {"layout", "schedule", "stages", "collectives", "world"},
+    "deferred": {"files", "memory", "layout", "schedule", "stages", "collectives", "world"},
+    "buffers": {"memory", "schedule", "stages", "world", "interpose", "deferred"},
+    "formats": {"parallel", "memory", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine"},
     "report": {"files", "parallel", "memory", "layout", "collectives", "world", "interpose", "deferred", "buffers"},
 }
 
@@ -77,7 +78,7 @@ PUBLIC = {
 }
 
 # Rooms that know nothing of tensors.
-PURE = {"base", "files", "layout", "schedule", "report"}
+PURE = {"base", "files", "layout", "schedule", "stages", "report"}
 
 # The rooms of src/ that apps/ may include, and headers beside them.
 SHARED = {"files", "formats", "layout"}

@@ -1,0 +1,28 @@
+// Rewrites: each takes a schedule and returns another with the same work. All throw as `validate` does.
+#pragma once
+
+#include "stages/stage_schedule.h"
+
+namespace fsdp::stages {
+
+// An input gradient and the weight gradient right behind it become one whole backward, which costs less. The stage
+// before then waits for both.
+StageSchedule join_backwards(const StageSchedule& schedule);
+
+// How often a stage's parameters are gathered.
+enum class GatherEvery { Step, MicroBatch };
+
+// Adds gathers, releases and reductions, for stages whose parameters are shards. `Step`: a stage stays full from its
+// first pass that reads parameters to its last. `MicroBatch`: it is full for one such pass at a time. A gather stands
+// one pass ahead of its use, unless the pass between is of the same stage. The reduction follows the last gradients.
+StageSchedule add_shard_actions(const StageSchedule& schedule, GatherEvery every);
+
+// Adds sends and receives between stages on different ranks. A send stands behind its pass. Its receive stands where
+// the receiving rank is at that moment of a run in which each rank in turn performs one action. So the order of sends
+// and receives is one that can happen, and no rank waits for ever even if each send waits for its receive. Idle cells
+// are left out.
+//
+// PyTorch's _add_send_recv has the same idea and the same order.
+StageSchedule add_messages(const StageSchedule& schedule);
+
+}  // namespace fsdp::stages

@@ -1,0 +1,56 @@
+#include "stages/schedules.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace fsdp::stages {
+namespace {
+
+// The share of `idle` in `idle` and `busy`.
+double share(double idle, double busy) { return idle / (idle + busy); }
+
+// Times below are in units of a stage's forward and backward of one micro-batch.
+
+double idle_one_at_a_time(int ranks, int, int) { return share(ranks - 1, 1); }
+
+// With several stages per rank, the next stage of a rank waits for its first micro-batch if there are fewer than ranks.
+double idle_all_forward(int ranks, int stages_per_rank, int micro_batches) {
+  const double waits = (stages_per_rank - 1.0) * std::max(0, ranks - micro_batches);
+  return share(ranks - 1 + waits, static_cast<double>(stages_per_rank) * micro_batches);
+}
+
+double idle_interleaved(int ranks, int stages_per_rank, int micro_batches) {
+  return share(ranks - 1, static_cast<double>(stages_per_rank) * micro_batches);
+}
+
+double idle_zero_bubble(int ranks, int stages_per_rank, int micro_batches) {
+  return share((ranks - 1) / 3.0, static_cast<double>(stages_per_rank) * micro_batches);
+}
+
+constexpr std::array<NamedSchedule, 5> kSchedules = {{
+    {"OneAtATime", one_at_a_time, idle_one_at_a_time},
+    {"AllForwardAllBackward", all_forward_all_backward, idle_all_forward},
+    {"OneForwardOneBackward", one_forward_one_backward, idle_interleaved},
+    {"Interleaved", interleaved, idle_interleaved},
+    {"ZeroBubble", zero_bubble, idle_zero_bubble},
+}};
+
+}  // namespace
+
+std::span<const NamedSchedule> named_schedules() { return kSchedules; }
+
+const NamedSchedule& named_schedule(std::string_view name) {
+  const auto* found = std::ranges::find(kSchedules, name, &NamedSchedule::name);
+  std::string names;
+  for (const NamedSchedule& schedule : kSchedules) names.append(names.empty() ? "" : ", ").append(schedule.name);
+  FSDP_CHECK(found != kSchedules.end(), "found the pipeline schedule {:?}, expected one of {}", name, names);
+  return *found;
+}
+
+double idle_share_formula(std::string_view name, int ranks, int stages_per_rank, int micro_batches) {
+  return named_schedule(name).idle_share(ranks, stages_per_rank, micro_batches);
+}
+
+}  // namespace fsdp::stages

@@ -1,0 +1,90 @@
+// Schedules in time.
+#include "stages/timing.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "stages/rewrites.h"
+#include "stages/support.h"
+#include "support/message_of.h"
+
+namespace fsdp::stages {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(StageTimings, AreThoseOfASmallScheduleByHand) {
+  const StageTiming timing = timing_of(one_forward_one_backward(2, 1, 2), {{1, 1, 1}, {2, 2, 1}}, /*message_time=*/0.5);
+  const auto starts = [&](int rank) {
+    std::vector<double> values;
+    for (const StageTiming::Interval& interval : timing.intervals[rank]) values.push_back(interval.start);
+    return values;
+  };
+  EXPECT_THAT(starts(0), ElementsAre(0, 1, 7, 12));         // 0F0 0F1 0B0 0B1
+  EXPECT_THAT(starts(1), ElementsAre(1.5, 3.5, 6.5, 8.5));  // 1F0 1B0 1F1 1B1
+  EXPECT_EQ(timing.makespan, 14);
+  EXPECT_THAT(timing.idle_shares, ElementsAre(DoubleEq(1 - 6 / 14.0), DoubleEq(1 - 10 / 14.0)));
+  EXPECT_DOUBLE_EQ(timing.idle_share, 1 - 16 / 28.0);
+  EXPECT_THAT(timing.peak_of_stage, ElementsAre(2, 1));
+}
+
+TEST(StageTimings, AreTheSameWithMessages) {
+  for (const NamedSchedule& named : named_schedules()) {
+    for_all_counts(named, {4, 2, 6}, [&](Counts counts, const StageSchedule& schedule) {
+      const StageSchedule complete = add_messages(add_shard_actions(schedule, GatherEvery::MicroBatch));
+      const std::vector<StageTimes> times = equal_times(schedule, {2, 2, 1});
+      EXPECT_EQ(timing_of(complete, times, 0.25).makespan, timing_of(schedule, times, 0.25).makespan)
+          << named.name << ", " << counts.text();
+    });
+  }
+}
+
+TEST(StageTimings, HaveMessagesFromTheirSendToTheirArrival) {
+  const StageSchedule schedule = read_csv("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
+  const StageTiming timing = timing_of(schedule, equal_times(schedule, {1, 1, 1}), 2);
+  EXPECT_EQ(timing.intervals[0][1].start, 1);
+  EXPECT_EQ(timing.intervals[1][0].end, 3);
+  EXPECT_EQ(timing.intervals[1][1].start, 3);
+  EXPECT_EQ(timing.intervals[1][3].end, 8);
+  EXPECT_EQ(timing.intervals[0][2].start, 6);
+  EXPECT_EQ(timing.makespan, 10);
+}
+
+// A send that stands behind another pass leaves after it.
+TEST(StageTimings, LetAMessageLeaveAtItsSend) {
+  const StageSchedule schedule = read_csv(
+      "0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+      "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
+  EXPECT_EQ(timing_with(schedule, {1, 1, 0}).intervals[1][1].start, 2);
+}
+
+TEST(StageTimings, NeedTimesOfEachStageAndAScheduleThatCanRun) {
+  EXPECT_THAT(testing::message_of<Error>([] {
+                timing_of(one_at_a_time(2, 1, 1), {{1, 1, 1}});
+              }),
+              HasSubstr("found times of 1 stages, expected 2"));
+  EXPECT_THAT(testing::message_of<Error>([] {
+                timing_of(read_csv("0B0,0F0\n"), {{1, 1, 1}});
+              }),
+              HasSubstr("expected 0F0 before it"));
+}
+
+TEST(StageTimings, NeedFiniteTimes) {
+  const double never = std::numeric_limits<double>::infinity();
+  for (const StageTimes& times : {StageTimes{never, 1, 1}, StageTimes{1, -1, 1}, StageTimes{1, 1, never}})
+    EXPECT_THAT(testing::message_of<Error>([&] { timing_with(one_at_a_time(1, 1, 1), times); }),
+                HasSubstr("expected a finite one of at least 0"));
+}
+
+TEST(StageTimings, OfNoDurationAreNotIdle) {
+  const StageTiming timing = timing_with(one_at_a_time(2, 1, 1), {});
+  EXPECT_EQ(timing.makespan, 0);
+  EXPECT_EQ(timing.idle_share, 0);
+}
+
+}  // namespace
+}  // namespace fsdp::stages
