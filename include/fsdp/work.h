@@ -12,8 +12,10 @@ namespace world {
 class Pending;
 }
 
-// One call that was begun. Copies are of the same call. If it is destroyed, the call goes on; its tensor stays alive
-// for that long. At the end of the World a call that is not over is given up, so wait before.
+// One call that was begun. Copies are of the same call. If all are destroyed, the call goes on, with its tensor; its
+// error is thrown by a later call. At the end of the World a message that is not over is given up, so wait before.
+//
+// In shared memory a long message moves while its rank waits in calls of this World.
 class Work {
  public:
   // Nothing: it is over.
@@ -22,7 +24,7 @@ class Work {
   // Returns when the call is over: the tensor has its result, or may be changed. Throws the call's `Error`, each time.
   // To be called from the thread that calls the World.
   void wait();
-  // True if `wait` would return or throw at once.
+  // True if `wait` would return or throw at once. Over Gloo, a message is done only after `wait`.
   bool done() const;
 
   // For the rest of the library.

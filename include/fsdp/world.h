@@ -75,8 +75,9 @@ class World {
   void receive_(torch::Tensor& tensor, int peer, int tag = 0);
 
   // The same calls without the wait. Until `Work::wait` has returned, a tensor that is sent must not be changed, and
-  // one that is received or reduced must not be used. All ranks begin the collectives among them in the same order, in
-  // no order with the collectives above. They run on a thread of their own; the first call connects the ranks for it.
+  // one that is received or reduced must not be used. All ranks begin the collectives among them in the same order.
+  // They run on a thread of their own. The first one connects the ranks for it, and all ranks make it at the same place
+  // among the collectives above; later ones are in no order with these.
   Work all_reduce_async_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
   Work broadcast_async_(torch::Tensor& tensor, int source = 0);
   Work send_async(const torch::Tensor& tensor, int peer, int tag = 0);

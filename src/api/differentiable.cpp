@@ -54,9 +54,21 @@ int64_t dimension(const torch::Tensor& tensor, int64_t dim, const char* name) {
   return dim < 0 ? dim + tensor.dim() : dim;
 }
 
-torch::Tensor part_of_rank(const torch::Tensor& tensor, const World& world, int64_t dim) {
-  const int64_t length = tensor.size(dim) / world.size();
-  return tensor.narrow(dim, world.rank() * length, length);
+// The gradient on each rank of a loss that all compute alike. Its own gradient is that of the copies.
+torch::Tensor counted_once(const torch::Tensor& gradient, const World& world) {
+  const auto run = [&]() -> Tensors { return {gradient.clone()}; };
+  const auto backward = [world](const Tensors& gradients) -> Tensors { return {all_reduce(gradients[0], world)}; };
+  return InGraph::apply(at::TensorList(gradient), Collective{run, backward})[0];
+}
+
+// The same of one that all compute from the parts beside each other.
+torch::Tensor part_counted_once(const torch::Tensor& gradient, const World& world, int64_t dim) {
+  const int64_t length = gradient.size(dim) / world.size();
+  const auto run = [&]() -> Tensors { return {gradient.narrow(dim, world.rank() * length, length).clone()}; };
+  const auto backward = [world, dim](const Tensors& gradients) -> Tensors {
+    return {all_gather(gradients[0], world, dim)};
+  };
+  return InGraph::apply(at::TensorList(gradient), Collective{run, backward})[0];
 }
 
 }  // namespace
@@ -68,8 +80,8 @@ torch::Tensor all_reduce(const torch::Tensor& tensor, World world, ResultUse use
     world.all_reduce_(sum);
     return {sum};
   };
-  const auto backward = [world, use](Tensors gradients) -> Tensors {
-    if (use == ResultUse::Alike) return gradients;
+  const auto backward = [world, use](const Tensors& gradients) -> Tensors {
+    if (use == ResultUse::Alike) return {counted_once(gradients[0], world)};
     return {all_reduce(gradients[0], world, ResultUse::PerRank)};
   };
   return InGraph::apply(at::TensorList(tensor), Collective{run, backward})[0];
@@ -80,7 +92,7 @@ torch::Tensor all_gather(const torch::Tensor& tensor, World world, int64_t dim, 
   dim = dimension(tensor, dim, "all_gather");
   const auto run = [&]() -> Tensors { return {torch::cat(world.all_gather(tensor), dim)}; };
   const auto backward = [world, dim, use](const Tensors& gradients) -> Tensors {
-    if (use == ResultUse::Alike) return {part_of_rank(gradients[0], world, dim)};
+    if (use == ResultUse::Alike) return {part_counted_once(gradients[0], world, dim)};
     return {reduce_scatter(gradients[0], world, dim)};
   };
   return InGraph::apply(at::TensorList(tensor), Collective{run, backward})[0];
@@ -89,7 +101,13 @@ torch::Tensor all_gather(const torch::Tensor& tensor, World world, int64_t dim, 
 torch::Tensor reduce_scatter(const torch::Tensor& tensor, World world, int64_t dim) {
   check_floating(tensor, "reduce_scatter");
   dim = dimension(tensor, dim, "reduce_scatter");
-  const auto run = [&]() -> Tensors { return {world.reduce_scatter(tensor.movedim(dim, 0)).movedim(0, dim)}; };
+  FSDP_CHECK(tensor.size(dim) % world.size() == 0,
+             "differentiable::reduce_scatter: dimension {} has {} entries, expected a multiple of {} ranks.", dim,
+             tensor.size(dim), world.size());
+  const auto run = [&]() -> Tensors {
+    const torch::Tensor part = world.reduce_scatter(tensor.movedim(dim, 0));
+    return {dim == 0 ? part : part.movedim(0, dim).clone(torch::MemoryFormat::Contiguous)};  // no view
+  };
   const auto backward = [world, dim](const Tensors& gradients) -> Tensors {
     return {all_gather(gradients[0], world, dim, ResultUse::PerRank)};
   };

@@ -93,12 +93,16 @@ bool OperationsOverHost::exchange(const std::vector<torch::Tensor>& to, const st
                                   const std::string& purpose) {
   torch::NoGradGuard no_grad;
   before_wait_();
-  std::vector<torch::Tensor> sent, received;
-  for (const torch::Tensor& tensor : to) sent.push_back(tensor.defined() ? tensor.detach().cpu() : tensor);
-  for (const torch::Tensor& tensor : from) received.push_back(in_host_memory(tensor));
+  std::vector<torch::Tensor> sent(to.size()), received(from.size());
+  const auto own = static_cast<size_t>(rank_);
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    if (rank == own) continue;
+    if (to[rank].defined()) sent[rank] = to[rank].detach().cpu();
+    received[rank] = in_host_memory(from[rank]);
+  }
   if (!host_.exchange(sent, received, purpose)) return false;
   for (size_t rank = 0; rank < from.size(); ++rank) {
-    if (!received[rank].is_same(from[rank])) from[rank].detach().copy_(received[rank]);
+    if (rank != own && !received[rank].is_same(from[rank])) from[rank].detach().copy_(received[rank]);
   }
   return true;
 }

@@ -52,8 +52,8 @@ class HostUnit {
 class OperationsOverHost final : public TensorOperations {
  public:
   // `before_wait` comes before each call that waits for peers.
-  OperationsOverHost(TensorOperations& host, std::function<void()> before_wait)
-      : host_(host), before_wait_(std::move(before_wait)) {}
+  OperationsOverHost(Group& host, std::function<void()> before_wait)
+      : rank_(host.rank()), host_(host.tensors()), before_wait_(std::move(before_wait)) {}
 
   void compare(CallFacts* facts) override { host_.compare(facts); }
   void barrier() override;
@@ -69,6 +69,7 @@ class OperationsOverHost final : public TensorOperations {
   template <typename Exchange>
   void by_host_memory(torch::Tensor& tensor, Exchange&& exchange);
 
+  int rank_;
   TensorOperations& host_;
   std::function<void()> before_wait_;
 };
@@ -76,7 +77,7 @@ class OperationsOverHost final : public TensorOperations {
 class GroupOverHost : public Group {
  public:
   GroupOverHost(std::shared_ptr<Group> host, torch::Device device)
-      : host_(std::move(host)), device_(device), tensors_(host_->tensors(), [this] { before_wait(); }) {}
+      : host_(std::move(host)), device_(device), tensors_(*host_, [this] { before_wait(); }) {}
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }

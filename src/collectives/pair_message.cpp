@@ -41,6 +41,11 @@ void PairMessage::wait() {
   elements_.reset();
 }
 
-bool PairMessage::is_over() const { return (!header_ || header_->is_over()) && (!elements_ || elements_->is_over()); }
+// A receive is over also if the header has come, and is that of another tensor.
+bool PairMessage::is_over() const {
+  if (header_ && !header_->is_over()) return false;
+  if (header_ && direction_ == Direction::Receive && !theirs_->same_shape(*own_)) return true;
+  return !elements_ || elements_->is_over();
+}
 
 }  // namespace fsdp::collectives

@@ -45,8 +45,9 @@ static_assert(tag_of(kMostUnits - 1, UnitMessage::Sum, kLayouts - 1) < kTensorTa
 
 constexpr int header_tag(int user_tag) { return kTensorTags + user_tag; }
 constexpr int elements_tag(int user_tag, size_t bytes) {
-  constexpr int kElements = kTensorTags + (1 << 29), kHashes = 1 << 14;
-  return kElements + user_tag * kHashes + static_cast<int>((bytes ^ bytes >> 14 ^ bytes >> 28) % kHashes);
+  constexpr int kElements = kTensorTags + (1 << 29), kHashBits = 14;
+  const uint64_t hash = (uint64_t{bytes} * 0x9e3779b97f4a7c15) >> (64 - kHashBits);
+  return kElements + (user_tag << kHashBits) + static_cast<int>(hash);
 }
 // True if the tag is of such a message, which belongs to no operation of the whole group.
 constexpr bool is_between_two(int64_t tag) { return tag >= kTensorTags; }

@@ -16,7 +16,7 @@
 
 namespace fsdp::collectives {
 
-// One end of a tensor's way from one rank to another. Once it is destroyed, its tensor is not used any more.
+// One end of a message with a tensor, which it keeps alive. Once it is destroyed, the tensor is not used any more.
 class TensorMessage {
  public:
   virtual ~TensorMessage() = default;

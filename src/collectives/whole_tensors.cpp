@@ -77,14 +77,15 @@ torch::Tensor reduce_scatter(Group& group, const torch::Tensor& tensor, ReduceOp
   const torch::Tensor rows = tensor.detach().view({group.size(), tensor.numel() / group.size()});
   std::vector<int64_t> shape = tensor.sizes().vec();
   shape[0] /= group.size();
+  torch::Tensor result = torch::empty(shape, tensor.options().memory_format(torch::MemoryFormat::Contiguous));
+  const torch::Tensor flat = result.view({-1});
   if (is_small(group, tensor)) {
     Tensors parts = group.all_gather(rows, purpose);
     if (parts.empty()) return {};
     for (torch::Tensor& part : parts) part = part[group.rank()];
-    return reduce_in_order(parts, op).view(shape);
+    flat.copy_(reduce_in_order(parts, op));
+    return result;
   }
-  torch::Tensor result = torch::empty(shape, tensor.options().memory_format(torch::MemoryFormat::Contiguous));
-  const torch::Tensor flat = result.view({-1});
   for (int64_t begin = 0; begin < flat.numel(); begin += block_numel(flat)) {
     const int64_t numel = std::min(block_numel(flat), flat.numel() - begin);
     Tensors parts;

@@ -1,5 +1,7 @@
 #include "world/call.h"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <string>
 #include <tuple>
@@ -15,7 +17,7 @@ namespace {
 using collectives::CallFacts;
 using collectives::TensorHeader;
 
-// The facts' numbers: the operation with its ReduceOp, its rank, the dtype, the dimensions, the sizes.
+// The facts' numbers: the operation with its ReduceOp, its rank, the dtype with the device, the dimensions, the sizes.
 enum Field { kOperation, kRank, kDtype, kDims, kSizes, kFields = kSizes + TensorHeader::kMostDims };
 static_assert(kFields == std::tuple_size_v<CallFacts::Numbers>);
 
@@ -30,7 +32,7 @@ CallFacts facts_of(const CallOf& call) {
   fields[kRank] = call.rank ? *call.rank : kNone;
   fields[kDims] = kNone;
   if (call.tensor == nullptr) return facts;
-  fields[kDtype] = static_cast<int64_t>(call.tensor->scalar_type());
+  fields[kDtype] = static_cast<int64_t>(call.tensor->scalar_type()) * 2 + call.tensor->is_cpu();
   fields[kDims] = call.tensor->dim();
   std::copy(call.tensor->sizes().begin(), call.tensor->sizes().end(), fields.begin() + kSizes);
   return facts;
@@ -49,9 +51,9 @@ std::string describe(const CallFacts::Numbers& fields) {
   if (fields[kRank] != kNone) text += fmt::format(" {} rank {}", has_root ? "to" : "from", fields[kRank]);
   if (reduces(operation) && op != ReduceOp::Sum) text += fmt::format(" by {}", collectives::name_of(op));
   if (fields[kDims] == kNone) return text;
-  TensorHeader header{.dtype = fields[kDtype], .dims = fields[kDims]};
+  TensorHeader header{.dtype = fields[kDtype] / 2, .on_cpu = fields[kDtype] % 2, .dims = fields[kDims]};
   std::copy(fields.begin() + kSizes, fields.end(), header.sizes.begin());
-  return text + " of " + collectives::describe(header);
+  return text + " of " + collectives::describe(header) + (header.on_cpu ? "" : " on a GPU");
 }
 
 }  // namespace
@@ -86,9 +88,19 @@ void check_tensor(const State& state, const char* call, const torch::Tensor& ten
                  ? fmt::format("a {} one on {}", c10::toString(tensor.scalar_type()), tensor.device().str())
                  : "an undefined tensor",
              device.is_cpu() ? "" : fmt::format(" or on {}", device.str()));
+  FSDP_CHECK(!tensor.is_quantized(), "{}: found a quantized tensor. Exchange tensor.int_repr(), or dequantize it.",
+             call);
   FSDP_CHECK(tensor.dim() <= TensorHeader::kMostDims,
              "{}: found a tensor of {} dimensions, expected at most {}. Flatten it first.", call, tensor.dim(),
              TensorHeader::kMostDims);
+}
+
+void check_target(const State& state, const char* call, const torch::Tensor& tensor) {
+  check_tensor(state, call, tensor);
+  FSDP_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+             "{}: found an expanded tensor, several elements of which lie in one place. Give it memory of its own: "
+             "tensor = tensor.clone().",
+             call);
 }
 
 void check_list(const State& state, const char* call, const std::vector<torch::Tensor>& tensors) {
@@ -122,6 +134,8 @@ void Comparison::check() const {
                "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.",
                name_of(operation_), state_.world_ranks()[rank], describe(all[rank]), describe(all[0]),
                state_.world_ranks()[0]);
+  FSDP_CHECK(!facts_.differ(), "{}: the ranks' tensors differ in their bytes. Make the same call on every rank.",
+             name_of(operation_));
 }
 
 }  // namespace fsdp::world

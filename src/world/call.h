@@ -19,12 +19,14 @@ const char* name_of(Operation operation);
 struct CallOf {
   Operation operation;
   std::optional<int> rank = std::nullopt;     // the source, or the root
-  std::optional<ReduceOp> op = std::nullopt;  //
+  std::optional<ReduceOp> op = std::nullopt;  // of a sum
   const torch::Tensor* tensor = nullptr;      // null: shapes may differ
 };
 
 // Throws Error unless the tensor is one that a world exchanges. `call` names the call: "send".
 void check_tensor(const State& state, const char* call, const torch::Tensor& tensor);
+// The same of a tensor that the call writes.
+void check_target(const State& state, const char* call, const torch::Tensor& tensor);
 // The same of a list with a tensor for each rank.
 void check_list(const State& state, const char* call, const std::vector<torch::Tensor>& tensors);
 // Throws Error unless the number is a rank's. `role`: "the source".

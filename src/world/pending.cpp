@@ -1,5 +1,10 @@
 #include "world/pending.h"
 
+#include <ATen/ThreadLocalState.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <optional>
 #include <utility>
 
 namespace fsdp::world {
@@ -20,11 +25,15 @@ void PendingMessage::wait() {
 
 class Background::Task final : public Pending {
  public:
-  explicit Task(Call call) : call_(std::move(call)) {}
+  Task(torch::Device device, Call call) : call_(std::move(call)) {
+    if (!device.is_cpu()) stream_ = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  }
 
   void run(collectives::Group& group) {
     std::exception_ptr failure;
     try {
+      const at::ThreadLocalStateGuard modes(modes_);
+      const c10::OptionalStreamGuard stream(stream_);
       call_(group);
     } catch (...) {
       failure = std::current_exception();
@@ -46,6 +55,8 @@ class Background::Task final : public Pending {
   }
 
  private:
+  const at::ThreadLocalState modes_;  // of the thread that gave the call
+  std::optional<c10::Stream> stream_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Call call_;
@@ -65,8 +76,8 @@ Background::~Background() {
   thread_.join();
 }
 
-std::shared_ptr<Pending> Background::run(Call call) {
-  auto task = std::make_shared<Task>(std::move(call));
+std::shared_ptr<Pending> Background::run(torch::Device device, Call call) {
+  auto task = std::make_shared<Task>(device, std::move(call));
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(task);

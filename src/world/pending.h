@@ -27,7 +27,7 @@ class Pending {
 class PendingMessage final : public Pending {
  public:
   // `arrived` is called once, by the `wait` that finds the message over.
-  PendingMessage(std::unique_ptr<collectives::TensorMessage> message, std::function<void()> arrived)
+  explicit PendingMessage(std::unique_ptr<collectives::TensorMessage> message, std::function<void()> arrived = nullptr)
       : message_(std::move(message)), arrived_(std::move(arrived)) {}
   void wait() override;
   bool is_over() override { return !message_ || message_->is_over(); }
@@ -44,13 +44,14 @@ class PendingMessage final : public Pending {
 class Background {
  public:
   explicit Background(std::unique_ptr<collectives::Group> group);
-  // Completes the calls that were given.
+  // Waits for the calls that were given.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
   using Call = std::function<void(collectives::Group& group)>;
-  std::shared_ptr<Pending> run(Call call);
+  // Runs the call as on this thread: with its modes, and on its present stream of the device.
+  std::shared_ptr<Pending> run(torch::Device device, Call call);
 
  private:
   class Task;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -168,8 +169,8 @@ State::Call::Call(State& state, const std::string& purpose) : state_(state) {
 }
 
 std::shared_ptr<Pending> State::run_beside(Background::Call call) {
-  if (!background_) background_.emplace(new_group());
-  return background_->run(std::move(call));
+  if (!background_) background_.emplace(connect("background", backend_, device_));
+  return background_->run(device_, std::move(call));
 }
 
 std::shared_ptr<Pending> State::keep(std::shared_ptr<Pending> pending) {
@@ -180,16 +181,19 @@ std::shared_ptr<Pending> State::keep(std::shared_ptr<Pending> pending) {
   return {both, both->second.get()};
 }
 
-// Calls of which the user has no handle any more. A failure of one is found by the calls that follow.
+// Calls of which the user has no handle any more. Throws the error of one that failed.
 void State::complete_dropped() {
-  std::erase_if(pending_, [](const std::shared_ptr<Pending>& one) {
+  std::exception_ptr failure;
+  std::erase_if(pending_, [&failure](const std::shared_ptr<Pending>& one) {
     if (one.use_count() > 1 || !one->is_over()) return false;
     try {
       one->wait();
     } catch (const std::exception&) {
+      failure = std::current_exception();
     }
     return true;
   });
+  if (failure) std::rethrow_exception(failure);
 }
 
 State::Call::~Call() { state_.note_call(nullptr); }

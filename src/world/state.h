@@ -56,9 +56,10 @@ class State : public std::enable_shared_from_this<State> {
     State& state_;
   };
 
-  // Before a call that another rank does not see as one of this world's: a message between two ranks.
+  // Prepares a call that is no `Call`: a message, or a collective beside the program.
   void run_before_call();
-  // Begins the collective beside the program. The first such call connects the ranks once more: a collective.
+  // Begins the collective on a thread of its own. The first one connects the ranks once more, so all ranks make it at
+  // the same place among their other collectives.
   std::shared_ptr<Pending> run_beside(Background::Call call);
   // A handle of a call that the user has begun. If the handle is dropped, the call goes on.
   std::shared_ptr<Pending> keep(std::shared_ptr<Pending> pending);
@@ -118,8 +119,8 @@ class State : public std::enable_shared_from_this<State> {
   const std::string name_;
   const uint64_t number_;  // of this world among this rank's
   const std::shared_ptr<collectives::WorldCalls> calls_;
+  std::optional<Background> background_;  // once used. Ends after the group: a failure here may be what it waits for
   std::unique_ptr<collectives::Group> group_;
-  std::optional<Background> background_;  // once used
   std::vector<std::shared_ptr<Pending>> pending_;
   std::shared_ptr<std::vector<std::function<bool()>>> before_calls_ =
       std::make_shared<std::vector<std::function<bool()>>>();

@@ -30,21 +30,35 @@ auto in_call(State& state, const CallOf& call, Exchange&& exchange) {
   return result;
 }
 
+// A contiguous tensor with the values themselves: no view that conjugates or negates what lies in memory.
+torch::Tensor as_bytes_lie(const torch::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
+// `written`: of as_bytes_lie. Autograd learns that `values` have changed.
+void put_back(const torch::Tensor& written, torch::Tensor& values) {
+  if (!written.is_same(values)) {
+    values.copy_(written);
+  } else if (!values.is_inference()) {
+    values.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
 // Runs `exchange` on contiguous memory, and puts the result where the caller has it.
 template <typename Exchange>
 void in_place(torch::Tensor& tensor, Exchange&& exchange) {
   torch::NoGradGuard no_grad;
   torch::Tensor values = tensor.detach();
-  torch::Tensor contiguous = values.contiguous();
+  torch::Tensor contiguous = as_bytes_lie(values);
   exchange(contiguous);
-  if (!contiguous.is_same(values)) values.copy_(contiguous);
+  put_back(contiguous, values);
 }
 
 using Tensors = std::vector<torch::Tensor>;
 
 Tensors contiguous(const Tensors& tensors) {
   Tensors result;
-  for (const torch::Tensor& tensor : tensors) result.push_back(tensor.detach().contiguous());
+  for (const torch::Tensor& tensor : tensors) result.push_back(as_bytes_lie(tensor));
   return result;
 }
 
@@ -88,14 +102,14 @@ void check_peer(const State& state, const char* call, int peer, int tag) {
 }  // namespace
 
 void World::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
-  check_tensor(*state_, "all_reduce_", tensor);
+  check_target(*state_, "all_reduce_", tensor);
   collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_");
   const State::Call call(*state_, "calls World::all_reduce_");
   all_reduce_in(*state_, state_->group(), tensor, op);
 }
 
 void World::reduce_(torch::Tensor& tensor, int root, ReduceOp op) {
-  check_tensor(*state_, "reduce_", tensor);
+  check_target(*state_, "reduce_", tensor);
   check_rank(*state_, "reduce_", "the root", root);
   collectives::check_can_reduce(tensor.scalar_type(), op, "reduce_");
   const State::Call call(*state_, "calls World::reduce_");
@@ -112,11 +126,11 @@ torch::Tensor World::reduce_scatter(const torch::Tensor& tensor, ReduceOp op) {
              "reduce_scatter: found a tensor of shape {}, expected a first dimension that {} ranks divide evenly.",
              fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")), size());
   return in_call(*state_, {.operation = Operation::ReduceScatter, .op = op, .tensor = &tensor},
-                 [&] { return collectives::reduce_scatter(state_->group(), tensor.detach().contiguous(), op); });
+                 [&] { return collectives::reduce_scatter(state_->group(), as_bytes_lie(tensor), op); });
 }
 
 void World::broadcast_(torch::Tensor& tensor, int source) {
-  check_tensor(*state_, "broadcast_", tensor);
+  check_target(*state_, "broadcast_", tensor);
   check_rank(*state_, "broadcast_", "the source", source);
   const State::Call call(*state_, "calls World::broadcast_");
   broadcast_in(*state_, state_->group(), tensor, source);
@@ -134,7 +148,7 @@ std::vector<torch::Tensor> World::all_gather(const torch::Tensor& tensor) {
   check_tensor(*state_, "all_gather", tensor);
   return in_call(*state_, {.operation = Operation::AllGather, .tensor = &tensor}, [&] {
     torch::NoGradGuard no_grad;
-    return state_->group().all_gather(tensor.detach().contiguous());
+    return state_->group().all_gather(as_bytes_lie(tensor));
   });
 }
 
@@ -142,7 +156,7 @@ std::vector<torch::Tensor> World::gather(const torch::Tensor& tensor, int root) 
   check_tensor(*state_, "gather", tensor);
   check_rank(*state_, "gather", "the root", root);
   return in_call(*state_, {.operation = Operation::Gather, .rank = root, .tensor = &tensor},
-                 [&] { return collectives::gather(state_->group(), tensor.detach().contiguous(), root); });
+                 [&] { return collectives::gather(state_->group(), as_bytes_lie(tensor), root); });
 }
 
 std::vector<torch::Tensor> World::all_to_all(const std::vector<torch::Tensor>& tensors) {
@@ -159,27 +173,27 @@ Work World::send_async(const torch::Tensor& tensor, int peer, int tag) {
   check_tensor(*state_, "send", tensor);
   check_peer(*state_, "send", peer, tag);
   state_->run_before_call();
-  const torch::Tensor values = tensor.detach().contiguous();
+  const torch::Tensor values = as_bytes_lie(tensor);
   auto message = state_->group().tensors().send(values, peer, tag);
-  return Work(state_->keep(std::make_shared<world::PendingMessage>(std::move(message), [values] {})));
+  return Work(state_->keep(std::make_shared<world::PendingMessage>(std::move(message))));
 }
 
 Work World::receive_async_(torch::Tensor& tensor, int peer, int tag) {
-  check_tensor(*state_, "receive_", tensor);
+  check_target(*state_, "receive_", tensor);
   check_peer(*state_, "receive_", peer, tag);
   state_->run_before_call();
   torch::NoGradGuard no_grad;
-  torch::Tensor values = tensor.detach(), arriving = values.contiguous();
+  torch::Tensor values = tensor.detach(), arriving = as_bytes_lie(values);
   auto message = state_->group().tensors().receive_(arriving, peer, tag);
   const auto put_in_place = [values, arriving]() mutable {
     torch::NoGradGuard no_grad;
-    if (!arriving.is_same(values)) values.copy_(arriving);
+    put_back(arriving, values);
   };
   return Work(state_->keep(std::make_shared<world::PendingMessage>(std::move(message), put_in_place)));
 }
 
 Work World::all_reduce_async_(torch::Tensor& tensor, ReduceOp op) {
-  check_tensor(*state_, "all_reduce_async_", tensor);
+  check_target(*state_, "all_reduce_async_", tensor);
   collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_async_");
   state_->run_before_call();
   return Work(state_->keep(state_->run_beside(
@@ -187,7 +201,7 @@ Work World::all_reduce_async_(torch::Tensor& tensor, ReduceOp op) {
 }
 
 Work World::broadcast_async_(torch::Tensor& tensor, int source) {
-  check_tensor(*state_, "broadcast_async_", tensor);
+  check_target(*state_, "broadcast_async_", tensor);
   check_rank(*state_, "broadcast_async_", "the source", source);
   state_->run_before_call();
   return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, source](Group& group) mutable {

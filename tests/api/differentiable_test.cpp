@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+
 #include "fsdp/collectives.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
@@ -112,6 +114,37 @@ TEST(Differentiable, ALossThatAllRanksComputeCountsOnce) {
     const torch::Tensor all = differentiable::all_gather(own, world, 0, ResultUse::Alike);
     ((sum * sum).sum() + (all * all * all).sum()).backward();
     EXPECT_TRUE(own.grad().allclose((2 * sum + 3 * own * own).detach(), 1e-12, 1e-12));
+  });
+}
+
+// The second derivative: of the sum of the squares of all ranks' gradients.
+TEST(Differentiable, GradientsOfGradientsCountAllRanks) {
+  run_ranks(2, [](World& world) {
+    const auto second_derivative = [&](const std::function<torch::Tensor(const torch::Tensor&)>& result_of) {
+      torch::Tensor own = torch::full({2}, 1.0, torch::kFloat64).requires_grad_();
+      const torch::Tensor loss = result_of(own).sum().pow(2);
+      const torch::Tensor gradient = torch::autograd::grad({loss}, {own}, {}, true, true)[0];
+      return torch::autograd::grad({gradient.pow(2).sum()}, {own})[0];
+    };
+    // The loss is (s0 + s1)^2 for the sums s of the arguments, in both cases.
+    torch::Tensor first = torch::full({2}, 1.0, torch::kFloat64).requires_grad_(),
+                  other = first.detach().clone().requires_grad_();
+    const torch::Tensor loss = (first.sum() + other.sum()).pow(2);
+    const auto gradients = torch::autograd::grad({loss}, {first, other}, {}, true, true);
+    const torch::Tensor expected =
+        torch::autograd::grad({gradients[0].pow(2).sum() + gradients[1].pow(2).sum()}, {first})[0];
+    EXPECT_TRUE(expected.equal(second_derivative(
+        [&](const torch::Tensor& own) { return differentiable::all_reduce(own, world, ResultUse::Alike); })));
+    EXPECT_TRUE(expected.equal(second_derivative(
+        [&](const torch::Tensor& own) { return differentiable::all_gather(own, world, 0, ResultUse::Alike); })));
+  });
+}
+
+TEST(Differentiable, ResultsMayBeWritten) {
+  run_ranks(2, [](World& world) {
+    torch::Tensor own = torch::ones({2, 4}).requires_grad_();
+    for (const int64_t dim : {0, 1}) differentiable::reduce_scatter(own * 1, world, dim).add_(1).sum().backward();
+    EXPECT_TRUE(own.grad().eq(2).all().item<bool>());
   });
 }
 

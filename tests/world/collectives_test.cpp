@@ -109,11 +109,12 @@ void check_messages(World& world, const std::vector<int64_t>& shape, torch::Scal
   Work arrives_second = world.receive_async_(second, before, 9);
   Work leaves_first = world.send_async(strided(values_of(rank, shape, dtype)), next, 3);
   Work leaves_second = world.send_async(values_of(rank + 50, shape, dtype), next, 9);
-  world.receive_(first, before, 3);
-  for (Work* work : {&arrives_second, &leaves_first, &leaves_second}) work->wait();
-  EXPECT_TRUE(arrives_second.done());
-  EXPECT_TRUE(first.equal(values_of(before, shape, dtype)));
+  arrives_second.wait();
   EXPECT_TRUE(second.equal(values_of(before + 50, shape, dtype)));
+  world.receive_(first, before, 3);
+  EXPECT_TRUE(first.equal(values_of(before, shape, dtype)));
+  for (Work* work : {&leaves_first, &leaves_second}) work->wait();
+  EXPECT_TRUE(arrives_second.done());
 }
 
 using Place = std::pair<const char*, int>;  // a backend and so many ranks
@@ -242,6 +243,41 @@ TEST(Collectives, NameTheRankWhoseArgumentsDiffer) {
   });
 }
 
+TEST(Collectives, TakeTheValuesOfViewsThatConjugateOrNegate) {
+  run_ranks(2, [](World& world) {
+    const auto values = [](int rank) { return torch::complex(torch::ones({3}) * (rank + 1), torch::ones({3}) * 4); };
+    torch::Tensor conjugate = values(world.rank()).conj();
+    EXPECT_TRUE(world.all_gather(conjugate)[1].equal(values(1).conj()));
+    EXPECT_TRUE(world.all_gather(torch::imag(conjugate))[1].equal(torch::ones({3}) * -4));
+    world.all_reduce_(conjugate);
+    EXPECT_TRUE(conjugate.equal((values(0) + values(1)).conj()));
+    torch::Tensor arrived = torch::zeros({3}, torch::kComplexFloat).conj();
+    if (world.rank() == 0) world.send(values(7).conj(), 1);
+    if (world.rank() == 1) {
+      world.receive_(arrived, 0);
+      EXPECT_TRUE(arrived.equal(values(7).conj()));
+    }
+  });
+}
+
+TEST(Collectives, GoOnBesideTheProgramInItsModes) {
+  run_ranks(2, [](World& world) {
+    const torch::InferenceMode mode;
+    torch::Tensor tensor = torch::ones({4});
+    world.all_reduce_async_(tensor).wait();
+    EXPECT_TRUE(tensor.eq(2).all().item<bool>());
+  });
+}
+
+TEST(Collectives, TellAutogradOfWhatTheyWrite) {
+  run_ranks(2, [](World& world) {
+    torch::Tensor leaf = torch::ones({2}).requires_grad_(), factor = torch::ones({2});
+    const torch::Tensor product = (leaf * factor).sum();
+    world.broadcast_(factor);
+    EXPECT_THAT(testing::message_of([&] { product.backward(); }), HasSubstr("modified by an inplace operation"));
+  });
+}
+
 TEST(Collectives, RefuseWhatCannotBeDone) {
   run_ranks(2, [](World& world) {
     torch::Tensor whole = torch::ones({3}, torch::kInt32), complex = torch::ones({2}, torch::kComplexFloat);
@@ -250,6 +286,12 @@ TEST(Collectives, RefuseWhatCannotBeDone) {
     EXPECT_THAT(testing::message_of([&] { world.reduce_(complex, 0, ReduceOp::Min); }), HasSubstr("have no order"));
     EXPECT_THAT(testing::message_of([&] { world.reduce_scatter(whole); }),
                 HasSubstr("found a tensor of shape [3], expected a first dimension that 2 ranks divide evenly"));
+    torch::Tensor expanded = torch::ones({1}).expand({4});
+    EXPECT_THAT(testing::message_of([&] { world.broadcast_(expanded); }), HasSubstr("found an expanded tensor"));
+    EXPECT_THAT(testing::message_of([&] { world.all_gather(torch::zeros(std::vector<int64_t>(13, 1))); }),
+                HasSubstr("13 dimensions, expected at most 12"));
+    const torch::Tensor quantized = torch::quantize_per_tensor(torch::ones({2}), 0.1, 0, torch::kQInt8);
+    EXPECT_THAT(testing::message_of([&] { world.all_gather(quantized); }), HasSubstr("found a quantized tensor"));
     EXPECT_THAT(testing::message_of([&] { world.all_to_all({whole}); }), HasSubstr("a list of 1 tensors, expected 2"));
     EXPECT_THAT(testing::message_of([&] { world.send(whole, world.rank()); }), HasSubstr("which is this rank"));
     EXPECT_THAT(testing::message_of([&] { world.receive_(whole, 2); }),

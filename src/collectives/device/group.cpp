@@ -1,8 +1,6 @@
 #include "collectives/device/group.h"
 
 #include <algorithm>
-#include <functional>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -10,7 +8,7 @@
 
 #include "base/error.h"
 #include "collectives/device/unit.h"
-#include "collectives/pair_message.h"
+#include "collectives/over_host.h"
 #include "collectives/reduction.h"
 
 namespace fsdp::collectives::device {
@@ -28,7 +26,7 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) { return tensor.view({-1}).v
 // Tensors on the CPU are the host's.
 class DeviceOperations final : public TensorOperations {
  public:
-  explicit DeviceOperations(DeviceContext& context) : context_(context) {}
+  explicit DeviceOperations(DeviceContext& context) : context_(context), by_host_(context.host(), [] {}) {}
 
   void compare(CallFacts* facts) override { context_.host().tensors().compare(facts); }
   void barrier() override {
@@ -39,8 +37,14 @@ class DeviceOperations final : public TensorOperations {
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override;
   bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
                 const std::string& purpose) override;
-  std::unique_ptr<TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override;
-  std::unique_ptr<TensorMessage> receive_(torch::Tensor& tensor, int peer, int tag) override;
+  // By the host: c10d connects two devices in their first message, which both ranks then wait for, and NCCL matches no
+  // tags.
+  std::unique_ptr<TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override {
+    return context_.guarded(message_prefix(), "send", [&] { return by_host_.send(tensor, peer, tag); });
+  }
+  std::unique_ptr<TensorMessage> receive_(torch::Tensor& tensor, int peer, int tag) override {
+    return context_.guarded(message_prefix(), "receive", [&] { return by_host_.receive_(tensor, peer, tag); });
+  }
 
  private:
   bool on_device(const torch::Tensor& tensor) const { return tensor.device() == context_.device(); }
@@ -53,6 +57,7 @@ class DeviceOperations final : public TensorOperations {
   }
 
   DeviceContext& context_;
+  OperationsOverHost by_host_;
 };
 
 class DeviceGroup final : public Group {
@@ -162,57 +167,6 @@ bool DeviceOperations::exchange(const std::vector<torch::Tensor>& to, const std:
       if (is_exchanged(from[rank], rank)) bytes_of(from[rank].detach()).copy_(received[rank]);
     }
     return true;
-  });
-}
-
-// A tensor's way between two devices. The devices' own messages compare no shapes, so a header goes by the host first.
-class DeviceMessage final : public TensorMessage {
- public:
-  using Begin = std::function<c10::intrusive_ptr<c10d::Work>()>;
-  // `work` may be null. `begin` is called in `wait`, when the header is over; it may be null or return null.
-  DeviceMessage(DeviceContext& context, std::unique_ptr<TensorMessage> header, c10::intrusive_ptr<c10d::Work> work,
-                Begin begin)
-      : context_(context), header_(std::move(header)), work_(std::move(work)), begin_(std::move(begin)) {}
-
-  void wait() override {
-    context_.guarded(message_prefix(), "message between two ranks", [&] {
-      header_->wait();
-      if (const Begin begin = std::exchange(begin_, nullptr)) work_ = begin();
-      if (work_) work_->wait();
-    });
-  }
-  bool is_over() override { return !begin_ && header_->is_over() && (!work_ || work_->isCompleted()); }
-
- private:
-  DeviceContext& context_;
-  std::unique_ptr<TensorMessage> header_;
-  c10::intrusive_ptr<c10d::Work> work_;
-  Begin begin_;
-};
-
-std::unique_ptr<TensorMessage> DeviceOperations::send(const torch::Tensor& tensor, int peer, int tag) {
-  return context_.guarded(message_prefix(), "send", [&]() -> std::unique_ptr<TensorMessage> {
-    if (!on_device(tensor)) return context_.host().tensors().send(tensor, peer, tag);
-    auto header = context_.host().tensors().send(numbers_of(header_of(tensor)), peer, tag);
-    std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
-    c10::intrusive_ptr<c10d::Work> work;
-    if (tensor.nbytes() > 0) work = begun(context_.everyone()->send(bytes, peer, /*tag=*/0));
-    return std::make_unique<DeviceMessage>(context_, std::move(header), std::move(work), nullptr);
-  });
-}
-
-std::unique_ptr<TensorMessage> DeviceOperations::receive_(torch::Tensor& tensor, int peer, int tag) {
-  return context_.guarded(message_prefix(), "receive", [&]() -> std::unique_ptr<TensorMessage> {
-    if (!on_device(tensor)) return context_.host().tensors().receive_(tensor, peer, tag);
-    torch::Tensor numbers = torch::empty({kHeaderNumbers}, torch::kInt64);
-    auto header = context_.host().tensors().receive_(numbers, peer, tag);
-    const auto begin = [=, this, own = header_of(tensor)]() -> c10::intrusive_ptr<c10d::Work> {
-      check_arrived(header_from(numbers), own, fmt::format("rank {} of this group", peer), tag);
-      if (tensor.nbytes() == 0) return {};
-      std::vector<torch::Tensor> bytes{bytes_of(tensor.detach())};
-      return begun(context_.everyone()->recv(bytes, peer, /*tag=*/0));
-    };
-    return std::make_unique<DeviceMessage>(context_, std::move(header), nullptr, begin);
   });
 }
 

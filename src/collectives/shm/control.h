@@ -52,6 +52,7 @@ struct Control {
   Counter phase;                     // how often it changed, times Phase::Count, plus the Phase
   Counter waits;                     // long ones, times two, minus one while one is under way
   Counter looks;                     // how often the rank has looked at its peers in them
+  Counter moves;                     // how often it has changed something that peers see
   char purpose[kPurposeBytes] = {};  // of the last of them; written before `waits` says so
 
   Counter calls;            // of worlds: those begun and those ended; odd while the rank is in one

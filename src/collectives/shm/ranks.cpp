@@ -83,6 +83,8 @@ Ranks::~Ranks() {
 }
 
 void Ranks::ring() {
+  Counter& moves = control_of(rank_).moves;
+  moves.set(moves.get() + 1);
   for (int peer : peers_) {
     Control& control = control_of(peer);
     if (control.sleeping.load() != 0) wake(control.bell);
@@ -159,6 +161,8 @@ class Ranks::LongWait {
     std::vector<uint64_t> waits;
     for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).waits.get());
     const bool all_wait = std::all_of(waits.begin(), waits.end(), [](uint64_t count) { return count % 2 == 1; });
+    // A long message moves in one wait.
+    for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).moves.get());
     if (!all_wait || waits != seen_) {
       seen_ = std::move(waits);
       patience_ = Patience(kStandstill);
