@@ -1,4 +1,4 @@
-"""Two hosts on this machine, as far as a network goes: two network namespaces joined by a cable of a given rate.
+"""Hosts on this machine, as far as a network goes: network namespaces joined by cables of a given rate.
 
 They have no name and live as long as this process, so nothing is left behind however it ends. Needs root, iproute2 and
 the kernel's token bucket filter, tbf.
@@ -10,9 +10,13 @@ import subprocess
 import time
 
 PROGRAMS = ("ip", "tc", "unshare", "nsenter")
+CABLE = "cable"  # a host's interface
 # No more than this within this time is quiet.
 QUIET_BYTES, QUIET_SECONDS = 10_000, 0.05
-ADDRESSES = ("10.0.0.1", "10.0.0.2")
+
+
+def address(host):
+    return f"10.0.0.{host + 1}"
 
 
 class NoHosts(Exception):
@@ -25,17 +29,18 @@ def must_run(*command):
         raise NoHosts(f"{' '.join(command)}: {ended.stderr.strip()}")
 
 
-class TwoHosts:
-    """A place for two ranks, one on each host. `gigabits` a second are the cable's, in each direction."""
+class Hosts:
+    """A place for ranks, one on each host."""
 
-    def __init__(self, gigabits):
+    def __init__(self, count):
         missing = [program for program in PROGRAMS if not shutil.which(program)]
         if missing:
             raise NoHosts(f"these programs were not found: {', '.join(missing)}. Install iproute2 and util-linux.")
         self.holders = []
         try:
-            self.holders = [self._new_host() for _ in ADDRESSES]
-            self._connect(gigabits)
+            for _ in range(count):
+                self.holders.append(self._new_host())
+            self._connect(count)
         except NoHosts:
             self.end()
             raise
@@ -50,30 +55,36 @@ class TwoHosts:
             raise NoHosts(f"no network namespace can be made here: {holder.stderr.read().strip()}")
         return holder
 
-    def _in(self, host):
-        return ["nsenter", f"--net=/proc/{self.holders[host].pid}/ns/net"]
+    def _run_in(self, host, *command):
+        must_run(*self.prefix(host), *command)
 
-    def _connect(self, gigabits):
-        peer = str(self.holders[1].pid)
-        must_run(*self._in(0), "ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", peer)
-        for host, address in enumerate(ADDRESSES):
-            must_run(*self._in(host), "ip", "link", "set", "lo", "up")
-            must_run(*self._in(host), "ip", "address", "add", f"{address}/24", "dev", "cable")
-            # IPv4 alone: Gloo takes an interface's first address, and IPv6's is not usable at once.
-            must_run(*self._in(host), "ip", "link", "set", "cable", "addrgenmode", "none", "up")
-            # A burst is a millisecond's worth: little beside a step, enough for a clock that is late.
-            shaping = f"tbf rate {gigabits}gbit burst {128 * gigabits}kb latency 100ms".split()
-            must_run(*self._in(host), "tc", "qdisc", "add", "dev", "cable", "root", *shaping)
+    def _join(self, host, other, other_end):
+        """A cable from a host to an interface in another namespace, which has this name there."""
+        peer = str(self.holders[other].pid)
+        self._run_in(host, "ip", "link", "add", CABLE, "type", "veth", "peer", "name", other_end, "netns", peer)
+
+    def _set_up(self, host):
+        self._run_in(host, "ip", "link", "set", "lo", "up")
+        self._run_in(host, "ip", "address", "add", f"{address(host)}/24", "dev", CABLE)
+        # IPv4 alone: Gloo takes an interface's first address, and IPv6's is not usable at once.
+        self._run_in(host, "ip", "link", "set", CABLE, "addrgenmode", "none", "up")
+
+    def _limit(self, host, interface, megabits):
+        """What leaves by the interface. A burst is a millisecond's worth, which is little beside what is measured, and
+        enough for a clock that is late; or a few packets."""
+        burst = max(32, 128 * megabits // 1000)
+        shaping = f"tbf rate {megabits}mbit burst {burst}kb latency 100ms".split()
+        self._run_in(host, "tc", "qdisc", "add", "dev", interface, "root", *shaping)
 
     def prefix(self, rank):
-        return self._in(rank)
+        return ["nsenter", f"--net=/proc/{self.holders[rank].pid}/ns/net"]
 
     def variables(self, rank, ranks):
         return {
             "LOCAL_RANK": 0,
             "LOCAL_WORLD_SIZE": 1,
-            "MASTER_ADDR": ADDRESSES[0],
-            "GLOO_SOCKET_IFNAME": "cable",
+            "MASTER_ADDR": address(0),
+            "GLOO_SOCKET_IFNAME": CABLE,
         }
 
     def settle(self, processes):
@@ -98,8 +109,47 @@ class TwoHosts:
         self.end()
 
 
-def cable_bytes(process):
+class TwoHosts(Hosts):
+    """`gigabits` a second are the cable's, in each direction."""
+
+    def __init__(self, gigabits):
+        self.megabits = 1000 * gigabits
+        super().__init__(2)
+
+    def _connect(self, count):
+        self._join(0, 1, CABLE)
+        for host in range(count):
+            self._set_up(host)
+            self._limit(host, CABLE, self.megabits)
+
+
+class HostsOnASwitch(Hosts):
+    """Each has a cable to a switch. `megabits` a second are a cable's, in each direction."""
+
+    def __init__(self, count, megabits):
+        self.megabits = megabits
+        super().__init__(count)
+
+    def _connect(self, count):
+        self.holders.append(self._new_host())  # the switch: the last one, with no rank
+        self._run_in(count, "ip", "link", "add", "switch", "type", "bridge")
+        self._run_in(count, "ip", "link", "set", "switch", "up")
+        for host in range(count):
+            port = f"port{host}"
+            self._join(host, count, port)
+            self._run_in(count, "ip", "link", "set", port, "master", "switch", "up")
+            self._set_up(host)
+            self._limit(host, CABLE, self.megabits)
+            self._limit(count, port, self.megabits)
+
+
+def cable_bytes(process, field=0):
     """What came over the cable to the host of this process so far: proc_net(5), the first number after the name."""
     with open(f"/proc/{process}/net/dev") as interfaces:
-        cable = next(line for line in interfaces if line.strip().startswith("cable:"))
-    return int(cable.split(":")[1].split()[0])
+        cable = next(line for line in interfaces if line.strip().startswith(f"{CABLE}:"))
+    return int(cable.split(":")[1].split()[field])
+
+
+def sent_bytes(process):
+    """What the host of this process sent so far: the ninth number."""
+    return cable_bytes(process, field=8)

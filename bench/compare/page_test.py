@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from compare import machine, offload, page, page_cache, programs, report, spread, steps as training_steps
+from compare import calls, machine, offload, page, page_cache, programs, report, spread, steps as training_steps
 from compare.checkpoint_turns import PEER as DCP, PLAIN_FILES, RANKS
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
 from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
@@ -107,6 +107,16 @@ def collectives():
     return {"rows": [{"ranks": 2, "do": do, "bytes": 1 << 24, "seconds": seconds} for do in QUESTIONS]}
 
 
+def world_calls():
+    seconds = {"fsdp shm": ROUNDS, PEER: [2 * value for value in ROUNDS]}
+    row = {"seconds": ROUNDS, "root": [15e6] * 5, "others": [10e6] * 5}
+    cables = {"bytes": 5_000_000, "megabits": 80, "hosts": 8, "rows": {"fsdp gloo: broadcast": row}}
+    return {
+        "rows": [{"ranks": 2, "call": call, "bytes": 1 << 22, "seconds": seconds} for call in calls.CALLS],
+        "cables": cables,
+    }
+
+
 def growth():
     row = {"work": {"ranks": 2, "shape": {"layers": 6}}, "seconds": {PLAIN: ROUNDS, "fsdp shm": ROUNDS}}
     return {"ranks": [row], "layers": [row]}
@@ -145,6 +155,7 @@ RESULTS = {
     "loss": loss,
     "trainers": trainers,
     "collectives": collectives,
+    "calls": world_calls,
     "growth": growth,
     "wires": wires,
 }
@@ -332,6 +343,18 @@ class SumTest(unittest.TestCase):
         check_sums(self.Job, [{"sum": 1024 * 2}], size, repetitions)
         with self.assertRaises(ContestantFailed):
             check_sums(self.Job, [{"sum": 1024 * 1}], size, repetitions)
+
+
+class CallsTest(unittest.TestCase):
+    def test_a_call_takes_from_the_last_begin_to_the_last_end(self):
+        ranks = [{"begins": [1.0, 5.0], "ends": [2.0, 7.0]}, {"begins": [1.5, 4.0], "ends": [1.75, 6.0]}]
+        self.assertEqual(calls.durations(ranks), [0.5, 2.0])
+
+    def test_another_result_is_an_error(self):
+        job = mock.Mock(ranks=[0, 1, 2, 3])
+        calls.check_result(job, "all_reduce", 4096, {"sum": 1024 * (1 + 2 + 3 + 4)})
+        with self.assertRaises(ContestantFailed):
+            calls.check_result(job, "all_reduce", 4096, {"sum": 1024 * 4})
 
 
 if __name__ == "__main__":

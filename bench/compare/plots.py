@@ -69,6 +69,24 @@ def draw_collectives(folder, result):
     return save(figure, folder, "performance_collectives.svg")
 
 
+def draw_calls(folder, result):
+    """Milliseconds by size, a panel for each call: the fewest ranks solid, the others dashed."""
+    names = list(dict.fromkeys(row["call"] for row in result["rows"]))
+    figure, axes = grid(names, columns=2, width=4.5)
+    counts = sorted({row["ranks"] for row in result["rows"]})
+    for axis, call in zip(axes, names):
+        for ranks, style in zip(counts, ("-", "--", ":")):
+            rows = [row for row in result["rows"] if (row["call"], row["ranks"]) == (call, ranks)]
+            for name, colour in colours(rows[0]["seconds"]).items():
+                times = [1e3 * median(row["seconds"][name]) for row in rows]
+                label = f"{name}, {ranks} ranks"
+                axis.loglog([row["bytes"] for row in rows], times, style, marker=".", label=label, color=colour)
+        axis.set(title=call, xlabel="bytes", ylabel="ms")
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize="small")
+    return save(figure, folder, "performance_calls.svg")
+
+
 def draw_steps(folder, result):
     """A panel for each kind of work."""
     works = result["works"]
@@ -195,6 +213,7 @@ def draw_trainers(folder, result):
 
 DRAW = {
     "collectives": draw_collectives,
+    "calls": draw_calls,
     "steps": draw_steps,
     "memory": draw_memory,
     "recomputation": draw_recomputation,

@@ -3,6 +3,7 @@
 import json
 
 from compare import (
+    calls,
     checkpoints,
     collectives,
     failures,
@@ -32,6 +33,7 @@ PARTS = {
     "checkpoints": (checkpoints, "Checkpoints"),
     "failures": (failures, "Failures"),
     "collectives": (collectives, "Collectives"),
+    "calls": (calls, "Calls of a World"),
     "growth": (growth, "Growth"),
     "wires": (wires, "Slow wires"),
 }

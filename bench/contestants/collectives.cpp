@@ -1,8 +1,8 @@
-// The collectives of one backend, as a model uses them: one rank of a job whose launcher is the comparison.
+// The collectives of one backend, as a model uses them, and the calls of a World: one rank of a job whose launcher is
+// the comparison.
 #include <fsdp/fsdp.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -12,24 +12,21 @@
 #include "conversation.h"
 #include "layout/gradient_layout.h"
 #include "layout/unit_layout.h"
+#include "repetitions.h"
 #include "world/state.h"
+#include "world_calls.h"
 
 namespace {
 
+using contestant::bytes_of;
 using contestant::Json;
+using contestant::kElementBytes;
+using contestant::measure;
 namespace collectives = fsdp::collectives;
 namespace layout = fsdp::layout;
 
-constexpr int64_t kElementBytes = 4;  // fp32
-
 // What an owner writes: another value each time, as in peer/collectives.py, so that sums of old ones show.
 float next_value(float& value) { return value = value < 8 ? value + 1 : 1; }
-
-void compute_for(std::chrono::milliseconds duration) {
-  const auto end = std::chrono::steady_clock::now() + duration;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
 
 // One unit of a model, a single parameter, with the memory that its collectives need.
 class Unit {
@@ -81,23 +78,6 @@ class Unit {
   collectives::GradientSum sum_;
   float value_ = 0;
 };
-
-// First computes for a moment, so that the system has given each rank a core, as in training. Then once unmeasured, so
-// that memory is there; then the seconds of each repetition.
-Json measure(const Json& command, const std::function<void()>& operation) {
-  compute_for(std::chrono::milliseconds(20));
-  operation();
-  Json seconds = Json::array();
-  for (int64_t i = 0; i < command.at("repetitions"); ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    operation();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    seconds.push_back(elapsed.count());
-  }
-  return {{"seconds", seconds}};
-}
-
-int64_t bytes_of(const Json& command) { return command.at("bytes"); }
 
 // With the sum that was read last.
 Json measure_reading(const Json& command, const std::function<double()>& operation) {
@@ -160,6 +140,7 @@ void take_part(fsdp::World& world, contestant::Conversation& conversation) {
     Copies copies(command);
     return measure(command, [&] { copies.copy(); });
   };
+  deeds.merge(contestant::world_calls(world));
   conversation.answer(deeds);
 }
 

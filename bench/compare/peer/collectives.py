@@ -1,25 +1,13 @@
-"""PyTorch's collectives over Gloo, by the calls that its FSDP makes: one rank of a job."""
-
-import time
+"""PyTorch's collectives over Gloo, by the calls that its FSDP makes, and on whole tensors: one rank of a job."""
 
 import torch
 import torch.distributed as dist
 
-from compare.peer.conversation import answer, seconds_of, take_over_output
+from compare.peer import world_calls
+from compare.peer.conversation import answer, take_over_output
+from compare.peer.repetitions import ELEMENT_BYTES, measure
 
-ELEMENT_BYTES = 4  # fp32
 VALUES = 8
-MOMENT_SECONDS = 0.02
-
-
-def measure(command, operation):
-    """First computes for a moment, so that the system has given each rank a core, as in training. Then once unmeasured,
-    so that memory is there; then the seconds of each repetition."""
-    end = time.perf_counter() + MOMENT_SECONDS
-    while time.perf_counter() < end:
-        pass
-    operation()
-    return {"seconds": [seconds_of(operation) for _ in range(command["repetitions"])]}
 
 
 class Unit:
@@ -61,7 +49,8 @@ def main():
     output = take_over_output()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    answer(output, {"gather": gather, "gather and read": gather_and_read, "reduce": reduce})
+    of_units = {"gather": gather, "gather and read": gather_and_read, "reduce": reduce}
+    answer(output, of_units | world_calls.deeds())
     dist.destroy_process_group()
 
 

@@ -1,0 +1,204 @@
+"""Calls of a World on whole tensors, and the same calls of torch.distributed over Gloo.
+
+A call takes from when the last rank begins it to when the last rank ends it: all ranks run on one machine, with one
+clock. In front of each call all ranks meet. The other question is a broadcast over slow cables: as a tree, or from the
+source to one rank after the other.
+"""
+
+import contextlib
+import statistics
+
+from compare.collectives import ELEMENT_BYTES, PEER, SUM_TOLERANCE, readable, short
+from compare.contestants import Contestant
+from compare.hosts import HostsOnASwitch, NoHosts, sent_bytes
+from compare.job import ContestantFailed, Job
+from compare.markdown import table
+from compare.spread import measured, ratio, with_spread
+
+TREE, ONE_BY_ONE = "broadcast", "broadcast, one by one"
+REDUCE_AND_BROADCAST = "reduce, broadcast"
+RANKS = (2, 4)
+ROUNDS, QUICK_ROUNDS = 5, 2
+MOST_REPETITIONS = 40
+
+# Over cables: as many ranks, and their tensor; 10 MB a second.
+HOSTS, MEGABITS = 8, 80
+BYTES, QUICK_BYTES = 5_000_000, 400_000
+HOSTS_ROUNDS = 3
+
+
+def numbers(ranks):
+    """The sum of what ranks hold at first: rank r has r + 1 in each element."""
+    return ranks * (ranks + 1) / 2
+
+
+# Of each call: what it is, and the mean of the root's or first rank's result, in elements of the whole tensor.
+CALLS = {
+    TREE: ("`broadcast_`", lambda ranks: 1),
+    "scatter": ("`scatter`", lambda ranks: 1 / ranks),
+    "gather": ("`gather`", lambda ranks: numbers(ranks) / ranks),
+    "all_gather": ("`all_gather`", lambda ranks: numbers(ranks) / ranks),
+    "reduce": ("`reduce_`", numbers),
+    "all_reduce": ("`all_reduce_`", numbers),
+    REDUCE_AND_BROADCAST: ("`reduce_`, then `broadcast_`", numbers),
+    "reduce_scatter": ("`reduce_scatter`", lambda ranks: numbers(ranks) / ranks),
+    "all_to_all": ("`all_to_all`", lambda ranks: numbers(ranks) / ranks),
+    "ping-pong": ("`send`, `receive_`, there and back", lambda ranks: 1),
+}
+EXPECTED = {name: of_rank_0 for name, (_, of_rank_0) in CALLS.items()} | {ONE_BY_ONE: lambda ranks: 1}
+
+
+def sizes(quick):
+    return [1 << power for power in range(10, 21 if quick else 27, 4 if quick else 2)]
+
+
+def repetitions(size):
+    return max(4, min(MOST_REPETITIONS, (64 << 20) // size))
+
+
+def contestants(setup, backends):
+    ours = [Contestant(f"fsdp {name}", [setup.program("collectives"), "--backend", name]) for name in backends]
+    return ours + [Contestant(PEER, setup.module("peer.collectives"))]
+
+
+def check_result(job, call, size, answer):
+    """Of rank 0, which has a result of each call."""
+    expected = EXPECTED[call](len(job.ranks)) * (size // ELEMENT_BYTES)
+    if abs(answer["sum"] - expected) > SUM_TOLERANCE * expected:
+        raise ContestantFailed(f"{job.name}: rank 0 has the sum {answer['sum']} after {call}, expected {expected}")
+
+
+def durations(answers):
+    """Of each repetition, from the last rank's begin to the last rank's end."""
+    begins = zip(*(answer["begins"] for answer in answers))
+    ends = zip(*(answer["ends"] for answer in answers))
+    return [max(end) - max(begin) for begin, end in zip(begins, ends)]
+
+
+def turn(job, call, size, count):
+    answers = job.ask(f"call: {call}", bytes=size, repetitions=count)
+    check_result(job, call, size, answers[0])
+    return statistics.median(durations(answers))
+
+
+def measure_ranks(setup, ranks):
+    """All sizes of a call in every round, as in compare.collectives."""
+    rows = []
+    with contextlib.ExitStack() as stack:
+        invited = contestants(setup, setup.backends)
+        jobs = [stack.enter_context(Job(c.name, c.command, ranks, setup.scratch)) for c in invited]
+        for call in CALLS:
+            setup.say(f"  {ranks} ranks: {call}")
+            of_call = [
+                {"ranks": ranks, "call": call, "bytes": size, "seconds": {job.name: [] for job in jobs}}
+                for size in sizes(setup.quick)
+            ]
+            for number in range(QUICK_ROUNDS if setup.quick else ROUNDS):
+                for row in of_call:
+                    for job in jobs if number % 2 == 0 else reversed(jobs):
+                        row["seconds"][job.name].append(turn(job, call, row["bytes"], repetitions(row["bytes"])))
+            rows += of_call
+    return rows
+
+
+def broadcast_over_cables(setup):
+    """Seconds of a broadcast, and the bytes that the source and the busiest other rank sent for it."""
+    size = QUICK_BYTES if setup.quick else BYTES
+    found = {}
+    with HostsOnASwitch(HOSTS, MEGABITS) as hosts, contextlib.ExitStack() as stack:
+        invited = contestants(setup, [name for name in setup.backends if name == "gloo"])
+        jobs = [stack.enter_context(Job(c.name, c.command, HOSTS, setup.scratch, hosts)) for c in invited]
+        for number in range(QUICK_ROUNDS if setup.quick else HOSTS_ROUNDS):
+            setup.say(f"  {HOSTS} hosts, {MEGABITS} Mbit/s: round {number + 1}")
+            for job in jobs if number % 2 == 0 else reversed(jobs):
+                for call in (TREE, ONE_BY_ONE):
+                    before = [sent_bytes(process) for process in job.processes()]
+                    seconds = turn(job, call, size, 1)
+                    sent = [(sent_bytes(process) - old) / 2 for process, old in zip(job.processes(), before)]
+                    row = found.setdefault(f"{job.name}: {call}", {"seconds": [], "root": [], "others": []})
+                    row["seconds"].append(seconds)
+                    row["root"].append(sent[0])
+                    row["others"].append(max(sent[1:]))
+    return {"bytes": size, "megabits": MEGABITS, "hosts": HOSTS, "rows": found}
+
+
+def run(setup):
+    rows = [row for ranks in RANKS for row in measure_ranks(setup, ranks)]
+    try:
+        cables = broadcast_over_cables(setup)
+    except NoHosts as problem:
+        cables = {"problem": str(problem)}
+    return {"rows": rows, "cables": cables}
+
+
+def cell(row, name):
+    seconds = measured(row["seconds"][name])
+    text = with_spread(short(1e3 * seconds.median), seconds)
+    if name == PEER:
+        return text
+    of_peer = ratio(row["seconds"][name], row["seconds"][PEER])
+    return f"{text} ({with_spread(f'{of_peer.median:.2g}', of_peer)})"
+
+
+def in_table(row):
+    """Every other size; the picture has all."""
+    return (row["bytes"].bit_length() - 1) % 4 == 2
+
+
+def render_rows(rows):
+    """Of as many ranks."""
+    names = list(rows[0]["seconds"])
+    cells = [
+        [CALLS[row["call"]][0], readable(row["bytes"]), *(cell(row, name) for name in names)]
+        for row in rows
+        if in_table(row)
+    ]
+    return table(["call", "bytes"] + names, cells)
+
+
+def on_cable(cables, count):
+    """Seconds of as many tensors one after the other."""
+    return 8 * count * cables["bytes"] / (1e6 * cables["megabits"])
+
+
+def render_cables(cables):
+    if "problem" in cables:
+        return [f"A broadcast over slow cables was not measured: {cables['problem']}."]
+    megabytes = cables["bytes"] / 1e6
+    peers = cables["hosts"] - 1
+    text = (
+        f"A broadcast of {megabytes:.3g} MB to {peers} ranks, each on a host with a cable of "
+        f"{cables['megabits'] / 8:.3g} MB/s to a switch. The source's cable alone takes "
+        f"{on_cable(cables, peers):.3g} s for {peers} tensors, and {on_cable(cables, 3):.3g} s for the 3 that the "
+        "source of a tree sends:"
+    )
+    rows = []
+    for name, found in cables["rows"].items():
+        seconds = measured(found["seconds"])
+        mebibytes = [f"{measured(found[who]).median / 1e6:.1f}" for who in ("root", "others")]
+        rows.append([name, with_spread(f"{seconds.median:.2f}", seconds), *mebibytes])
+    head = ["contestant: call", "seconds", "MB sent by the source", "MB sent by the busiest other rank"]
+    return [text, "", *table(head, rows)]
+
+
+def render(result):
+    lines = [
+        "Milliseconds of a call; in brackets as a multiple of PyTorch's. `bytes` are those of one tensor of `broadcast_`, "
+        "`reduce_`, `all_reduce_`, `reduce_scatter` and `send`, and of all ranks' tensors together in the others."
+    ]
+    for ranks in sorted({row["ranks"] for row in result["rows"]}):
+        lines += ["", f"{ranks} ranks:", "", *render_rows([row for row in result["rows"] if row["ranks"] == ranks])]
+    return lines + ["", *render_cables(result["cables"])]
+
+
+SUMMARY_BYTES = 4 << 20
+
+
+def summary(result):
+    """Of 2 ranks and 4 MiB."""
+    for call in ("all_reduce", TREE):
+        for row in result["rows"]:
+            if (row["call"], row["ranks"], row["bytes"]) == (call, 2, SUMMARY_BYTES):
+                name = next(iter(row["seconds"]))
+                of_peer = ratio(row["seconds"][name], row["seconds"][PEER])
+                yield f"{CALLS[call][0]}, {readable(row['bytes'])}, 2 ranks", name, {PEER: of_peer}
