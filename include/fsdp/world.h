@@ -72,15 +72,18 @@ class World {
   // send to each other use `send_async`. If shape or dtype differ, the receiver throws an `Error`, and the world cannot
   // be used further.
   void send(const torch::Tensor& tensor, int peer, int tag = 0);
+  // The other end of `send`.
   void receive_(torch::Tensor& tensor, int peer, int tag = 0);
 
-  // The same calls without the wait. Until `Work::wait` has returned, a tensor that is sent must not be changed, and
-  // one that is received or reduced must not be used. All ranks begin the collectives among them in the same order.
-  // They run on a thread of their own. The first one connects the ranks for it, and all ranks make it at the same place
-  // among the collectives above; later ones are in no order with these.
+  // all_reduce_ without the wait. Until Work::wait has returned, the tensor must not be used. All ranks begin this call
+  // and the next one in the same order. They run on a thread of their own. The first one connects the ranks for it, and
+  // all ranks make it at the same place among the collectives above; later ones are in no order with these.
   Work all_reduce_async_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
+  // broadcast_ without the wait.
   Work broadcast_async_(torch::Tensor& tensor, int source = 0);
+  // send without the wait. Until Work::wait has returned, the tensor must not be changed.
   Work send_async(const torch::Tensor& tensor, int peer, int tag = 0);
+  // receive_ without the wait. Until Work::wait has returned, the tensor must not be used.
   Work receive_async_(torch::Tensor& tensor, int peer, int tag = 0);
 
   // The ranks with the same color, in rank order. A collective: every rank of this group calls it.
