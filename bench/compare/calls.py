@@ -8,7 +8,7 @@ source to one rank after the other.
 import contextlib
 import statistics
 
-from compare.collectives import ELEMENT_BYTES, PEER, SUM_TOLERANCE, readable, short
+from compare.collectives import ELEMENT_BYTES, PEER, SUM_TOLERANCE, cell, readable
 from compare.contestants import Contestant
 from compare.hosts import HostsOnASwitch, NoHosts, sent_bytes
 from compare.job import ContestantFailed, Job
@@ -129,15 +129,6 @@ def run(setup):
     except NoHosts as problem:
         cables = {"problem": str(problem)}
     return {"rows": rows, "cables": cables}
-
-
-def cell(row, name):
-    seconds = measured(row["seconds"][name])
-    text = with_spread(short(1e3 * seconds.median), seconds)
-    if name == PEER:
-        return text
-    of_peer = ratio(row["seconds"][name], row["seconds"][PEER])
-    return f"{text} ({with_spread(f'{of_peer.median:.2g}', of_peer)})"
 
 
 def in_table(row):
