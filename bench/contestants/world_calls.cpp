@@ -14,7 +14,7 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-// What a call works on: a tensor of the bytes asked for, its parts for each rank, and another one of its size.
+// The arguments of the calls: a tensor of the given bytes, its parts for each rank, and a second tensor of its size.
 struct Operands {
   Operands(const fsdp::World& world, const Json& command)
       : whole(torch::full({bytes_of(command) / kElementBytes}, world.rank() + 1, torch::kFloat32)),

@@ -52,9 +52,10 @@ class Mesh {
   // The ranks whose coordinates differ from this rank's along the axis alone. A rank's number there is its coordinate.
   // Each call returns the same world.
   World operator[](const std::string& axis) const;
-  // The same along several axes, for example for a sum over {"data", "tensor"}. Ranks are row-major over these axes, in
-  // the order of the mesh. A collective of the whole mesh that makes a new world: call it once, and keep the result.
-  // Throws `Error` on every rank if the names differ between ranks, and for no names, or one that stands there twice.
+  // The ranks that differ along several axes alone, for example for a sum over {"data", "tensor"}. Ranks are row-major
+  // over these axes, in the order of the mesh. A collective of the whole mesh that makes a new world: call it once, and
+  // keep the result. Throws `Error` on every rank if the names differ between ranks, and for no names, or one that
+  // stands there twice.
   World over(const std::vector<std::string>& axes) const;
   // All ranks, row-major over all axes. A rank's number differs from that in the constructor's world if, for example,
   // the launcher numbered ranks in turn over hosts.

@@ -50,7 +50,7 @@ class World {
   // The sum (or as `op` says) of all ranks' tensors, in place, in rank order: the same bits on every rank. Same shape
   // and dtype everywhere.
   void all_reduce_(torch::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
-  // The same on the root alone. The others' tensors keep their values.
+  // all_reduce_ on the root alone. The other ranks' tensors keep their values.
   void reduce_(torch::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
   // This rank's part of the sum: [d0 / size(), ...] of [d0, ...]. Same shape and dtype everywhere; d0 is a multiple of
   // size().
@@ -62,7 +62,7 @@ class World {
   torch::Tensor scatter(const std::vector<torch::Tensor>& tensors, int source = 0);
   // Every rank's tensor, in rank order. Same shape and dtype everywhere.
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor);
-  // The same on the root alone; empty on other ranks.
+  // all_gather on the root alone. Other ranks get an empty list.
   std::vector<torch::Tensor> gather(const torch::Tensor& tensor, int root = 0);
   // `tensors[r]` goes to rank r. Returns the tensors that came, by rank. Any shapes and dtypes, all on one device.
   std::vector<torch::Tensor> all_to_all(const std::vector<torch::Tensor>& tensors);

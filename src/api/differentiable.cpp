@@ -61,7 +61,7 @@ torch::Tensor counted_once(const torch::Tensor& gradient, const World& world) {
   return InGraph::apply(at::TensorList(gradient), Collective{run, backward})[0];
 }
 
-// The same of one that all compute from the parts beside each other.
+// counted_once, for a loss that all compute from the parts of the ranks beside each other.
 torch::Tensor part_counted_once(const torch::Tensor& gradient, const World& world, int64_t dim) {
   const int64_t length = gradient.size(dim) / world.size();
   const auto run = [&]() -> Tensors { return {gradient.narrow(dim, world.rank() * length, length).clone()}; };

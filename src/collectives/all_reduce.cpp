@@ -1,7 +1,5 @@
 #include "collectives/all_reduce.h"
 
-#include <algorithm>
-
 #include "collectives/reduction.h"
 #include "collectives/tags.h"
 
@@ -17,24 +15,12 @@ std::unique_ptr<Message> receive_tensor(Transport& transport, const torch::Tenso
   return transport.receive(tensor.mutable_data_ptr(), tensor.nbytes(), peer, tag);
 }
 
-// Each rank's part of `flat`, which must not be longer than a chunk for each.
-std::vector<torch::Tensor> split_evenly(const torch::Tensor& flat, int ranks) {
-  int64_t each = (flat.numel() + ranks - 1) / ranks;
-  std::vector<torch::Tensor> parts;
-  for (int rank = 0; rank < ranks; ++rank) {
-    int64_t begin = std::min(rank * each, flat.numel());
-    parts.push_back(flat.narrow(0, begin, std::min(each, flat.numel() - begin)));
-  }
-  return parts;
-}
-
 // Every rank's part of ours, combined.
 torch::Tensor reduce_own_part(Transport& transport, const std::vector<torch::Tensor>& parts, ReduceOp op) {
   const torch::Tensor& own = parts[transport.rank()];
-  std::vector<torch::Tensor> received(transport.size(), own);
+  const std::vector<torch::Tensor> received = parts_around(own, transport.rank(), transport.size());
   Messages messages;
   for (int peer : transport.peers()) {
-    received[peer] = torch::empty_like(own);
     messages.push_back(receive_tensor(transport, received[peer], peer, kPartTag));
     messages.push_back(send_tensor(transport, parts[peer], peer, kPartTag));
   }
@@ -43,7 +29,7 @@ torch::Tensor reduce_own_part(Transport& transport, const std::vector<torch::Ten
 }
 
 void all_reduce_block(Transport& transport, const torch::Tensor& block, ReduceOp op) {
-  std::vector<torch::Tensor> parts = split_evenly(block, transport.size());
+  const std::vector<torch::Tensor> parts = block.tensor_split(transport.size());
   const torch::Tensor& own = parts[transport.rank()];
   own.copy_(reduce_own_part(transport, parts, op));
   Messages messages;

@@ -5,11 +5,15 @@
 
 namespace fsdp::collectives {
 
+namespace {
+
 void check_arrived(const TensorHeader& theirs, const TensorHeader& own, const std::string& peer, int tag) {
   FSDP_CHECK(theirs.same_shape(own),
              "receive_: found {} from {} with tag {}, expected {}. Give both ends the same shape and dtype.",
              describe(theirs), peer, tag, describe(own));
 }
+
+}  // namespace
 
 PairMessage::PairMessage(Transport& transport, const torch::Tensor& tensor, Direction direction, int peer, int tag)
     : transport_(&transport),

@@ -14,9 +14,6 @@
 
 namespace fsdp::collectives {
 
-// Throws Error unless the tensor that was sent is like this rank's. `peer` names its sender: "rank 1".
-void check_arrived(const TensorHeader& theirs, const TensorHeader& own, const std::string& peer, int tag);
-
 class PairMessage {
  public:
   enum class Direction { Send, Receive };

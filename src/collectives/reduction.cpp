@@ -68,6 +68,12 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
+std::vector<torch::Tensor> parts_around(const torch::Tensor& own, int rank, int size) {
+  std::vector<torch::Tensor> parts;
+  for (int other = 0; other < size; ++other) parts.push_back(other == rank ? own : torch::empty_like(own));
+  return parts;
+}
+
 void check_can_reduce(torch::ScalarType dtype, ReduceOp op, const char* call) {
   FSDP_CHECK(is_calculated_with(dtype),
              "{}: found a {} tensor, of which LibTorch forms no sums. Convert it first: tensor.to(torch::kFloat32).",

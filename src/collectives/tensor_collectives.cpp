@@ -28,14 +28,6 @@ SharedBytes shared_by_all(const torch::Tensor& own, const std::vector<torch::Ten
   return shared;
 }
 
-// `own` in this rank's place, and room for the others'.
-std::vector<torch::Tensor> parts_around(const Transport& transport, const torch::Tensor& own) {
-  std::vector<torch::Tensor> parts;
-  for (int rank = 0; rank < transport.size(); ++rank)
-    parts.push_back(rank == transport.rank() ? own : torch::empty_like(own));
-  return parts;
-}
-
 }  // namespace
 
 // False if the facts differ, and the operation is over.
@@ -74,7 +66,7 @@ void TensorCollectives::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
     if (begin(purpose, flat.nbytes(), {})) all_reduce_by_chunks(*transport_, flat, op);
     return;
   }
-  const std::vector<torch::Tensor> parts = parts_around(*transport_, flat);
+  const std::vector<torch::Tensor> parts = parts_around(flat, transport_->rank(), transport_->size());
   if (begin(purpose, flat.nbytes(), shared_by_all(flat, parts))) reduce_in_place(flat, parts, op);
 }
 
@@ -120,7 +112,8 @@ void TensorCollectives::broadcast_in_a_tree(const torch::Tensor& tensor, int sou
 }
 
 std::vector<torch::Tensor> TensorCollectives::all_gather(const torch::Tensor& tensor, const std::string& purpose) {
-  const std::vector<torch::Tensor> parts = parts_around(*transport_, torch::empty_like(tensor));
+  const std::vector<torch::Tensor> parts =
+      parts_around(torch::empty_like(tensor), transport_->rank(), transport_->size());
   if (tensor.numel() > 0)
     std::memcpy(parts[transport_->rank()].mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
   SharedBytes shared = shared_by_all(tensor, parts);

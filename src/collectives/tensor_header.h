@@ -18,7 +18,6 @@ struct TensorHeader {
   int64_t dims = 0;
   std::array<int64_t, kMostDims> sizes = {};
 
-  bool operator==(const TensorHeader&) const = default;
   bool same_shape(const TensorHeader& other) const { return dtype == other.dtype && shape() == other.shape(); }
   torch::ScalarType scalar_type() const { return static_cast<torch::ScalarType>(dtype); }
   std::vector<int64_t> shape() const { return {sizes.begin(), sizes.begin() + dims}; }
@@ -30,11 +29,6 @@ struct TensorHeader {
 
 // A tensor of at most kMostDims dimensions.
 TensorHeader header_of(const torch::Tensor& tensor);
-
-// As an int64 tensor of kHeaderNumbers elements, and back.
-inline constexpr int64_t kHeaderNumbers = sizeof(TensorHeader) / sizeof(int64_t);
-torch::Tensor numbers_of(const TensorHeader& header);
-TensorHeader header_from(const torch::Tensor& numbers);
 
 // "a Float tensor of shape [2, 3]"
 std::string describe(const TensorHeader& header);

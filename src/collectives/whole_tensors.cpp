@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/all_reduce.h"
+#include "collectives/plain_value.h"
 #include "collectives/reduction.h"
 #include "collectives/tensor_header.h"
 
@@ -24,10 +25,7 @@ int64_t block_numel(const torch::Tensor& tensor) { return kBlockBytes / static_c
 
 // The parts of every rank that belong to this one, given this rank's part for each; empty if the facts differ.
 Tensors swap_parts(Group& group, const Tensors& parts, const char* purpose) {
-  const torch::Tensor& own = parts[group.rank()];
-  Tensors received;
-  for (int rank = 0; rank < group.size(); ++rank)
-    received.push_back(rank == group.rank() ? own : torch::empty_like(own));
+  Tensors received = parts_around(parts[group.rank()], group.rank(), group.size());
   if (!group.tensors().exchange(parts, received, purpose)) return {};
   return received;
 }
@@ -38,12 +36,13 @@ Tensors swap_shapes(Group& group, const Tensors& parts, const std::vector<bool>&
                     const char* purpose) {
   Tensors sent(group.size()), received(group.size()), result(group.size());
   for (int rank = 0; rank < group.size(); ++rank) {
-    if (parts[rank].defined()) sent[rank] = numbers_of(header_of(parts[rank]));
-    if (from[rank]) received[rank] = numbers_of({});
+    if (parts[rank].defined()) sent[rank] = bytes_of_value(header_of(parts[rank]));
+    if (from[rank]) received[rank] = bytes_of_value(TensorHeader());
   }
   if (!group.tensors().exchange(sent, received, purpose)) return {};
   for (int rank = 0; rank < group.size(); ++rank) {
-    if (from[rank] && rank != group.rank()) result[rank] = header_from(received[rank]).empty_like_it(device);
+    if (from[rank] && rank != group.rank())
+      result[rank] = value_of_bytes<TensorHeader>(received[rank]).empty_like_it(device);
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "collectives/plain_value.h"
 #include "world/this_host.h"
 
 namespace fsdp::world {
@@ -32,25 +33,17 @@ torch::Tensor to_send(const std::vector<std::string>& axes) {
   sent.axes_hash = std::hash<std::string>()(fmt::format("{}", axes));  // quoted: no two lists have one text
   write_text(sent.host_name, host_name());
   write_text(sent.axes, fmt::format("{}", fmt::join(axes, " x ")));
-  torch::Tensor bytes = torch::empty({sizeof sent}, torch::kUInt8);
-  std::memcpy(bytes.mutable_data_ptr(), &sent, sizeof sent);
-  return bytes;
-}
-
-SentAxes received(const torch::Tensor& bytes) {
-  SentAxes sent;
-  std::memcpy(&sent, bytes.const_data_ptr(), sizeof sent);
-  return sent;
+  return collectives::bytes_of_value(sent);
 }
 
 }  // namespace
 
 std::vector<HostOfRank> exchange_axes(State& state, const std::string& call, const std::vector<std::string>& axes) {
   const std::vector<torch::Tensor> all = state.group().all_gather(to_send(axes), "calls " + call);
-  const SentAxes first = received(all[0]);
+  const auto first = collectives::value_of_bytes<SentAxes>(all[0]);
   std::vector<HostOfRank> hosts;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    const SentAxes theirs = received(all[rank]);
+    const auto theirs = collectives::value_of_bytes<SentAxes>(all[rank]);
     FSDP_CHECK(theirs.axes_hash == first.axes_hash,
                "{}: rank {} found the axes {}, expected {} as on rank {}. Pass the same axes on every rank.", call,
                state.world_ranks()[rank], theirs.axes, first.axes, state.world_ranks()[0]);

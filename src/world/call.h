@@ -25,9 +25,9 @@ struct CallOf {
 
 // Throws Error unless the tensor is one that a world exchanges. `call` names the call: "send".
 void check_tensor(const State& state, const char* call, const torch::Tensor& tensor);
-// The same of a tensor that the call writes.
+// check_tensor, for a tensor that the call writes.
 void check_target(const State& state, const char* call, const torch::Tensor& tensor);
-// The same of a list with a tensor for each rank.
+// check_tensor, for a list with a tensor for each rank.
 void check_list(const State& state, const char* call, const std::vector<torch::Tensor>& tensors);
 // Throws Error unless the number is a rank's. `role`: "the source".
 void check_rank(const State& state, const char* call, const char* role, int rank);

@@ -7,7 +7,17 @@
 #include <optional>
 #include <utility>
 
-namespace fsdp::world {
+#include "fsdp/work.h"
+
+namespace fsdp {
+
+void Work::wait() {
+  if (const auto& pending = pending_.get()) pending->wait();
+}
+
+bool Work::done() const { return !pending_.get() || pending_->is_over(); }
+
+namespace world {
 
 void PendingMessage::wait() {
   if (failure_) std::rethrow_exception(failure_);
@@ -98,4 +108,6 @@ void Background::work() {
   }
 }
 
-}  // namespace fsdp::world
+}  // namespace world
+
+}  // namespace fsdp

@@ -185,8 +185,9 @@ std::shared_ptr<Pending> State::keep(std::shared_ptr<Pending> pending) {
 void State::complete_dropped() {
   std::exception_ptr failure;
   std::erase_if(pending_, [&failure](const std::shared_ptr<Pending>& one) {
-    if (one.use_count() > 1 || !one->is_over()) return false;
+    if (one.use_count() > 1) return false;
     try {
+      if (!one->is_over()) return false;
       one->wait();
     } catch (const std::exception&) {
       failure = std::current_exception();

@@ -1,6 +1,7 @@
 #include "fsdp/world.h"
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,14 +21,25 @@ using world::CallOf;
 using world::Operation;
 using world::State;
 
-// Runs `exchange`, of which the first operation of the group compares the facts, as a call of this world.
+// Runs `exchange`, whose first operation of the group compares the facts of the call, and returns its result.
+template <typename Exchange>
+auto compared(State& state, Group& group, const CallOf& call, Exchange&& exchange) {
+  const world::Comparison comparison(state, group, call);
+  if constexpr (std::is_void_v<std::invoke_result_t<Exchange>>) {
+    exchange();
+    comparison.check();
+  } else {
+    auto result = exchange();
+    comparison.check();
+    return result;
+  }
+}
+
+// The same with the world's own group, as a call that its ranks see.
 template <typename Exchange>
 auto in_call(State& state, const CallOf& call, Exchange&& exchange) {
   const State::Call scope(state, fmt::format("calls World::{}", name_of(call.operation)));
-  const world::Comparison comparison(state, state.group(), call);
-  auto result = exchange();
-  comparison.check();
-  return result;
+  return compared(state, state.group(), call, exchange);
 }
 
 // A contiguous tensor with the values themselves: no view that conjugates or negates what lies in memory.
@@ -78,19 +90,6 @@ void World::barrier() {
 
 namespace {
 
-void all_reduce_in(State& state, Group& group, torch::Tensor& tensor, ReduceOp op) {
-  const world::Comparison comparison(state, group, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor});
-  in_place(tensor, [&](torch::Tensor& contiguous) { group.all_reduce_(contiguous, op); });
-  comparison.check();
-}
-
-void broadcast_in(State& state, Group& group, torch::Tensor& tensor, int source) {
-  const world::Comparison comparison(state, group,
-                                     {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor});
-  in_place(tensor, [&](torch::Tensor& contiguous) { group.broadcast_(contiguous, source); });
-  comparison.check();
-}
-
 void check_peer(const State& state, const char* call, int peer, int tag) {
   check_rank(state, call, "the peer", peer);
   FSDP_CHECK(peer != state.identity().rank, "{}: the peer is rank {}, which is this rank. Copy the tensor instead.",
@@ -104,19 +103,17 @@ void check_peer(const State& state, const char* call, int peer, int tag) {
 void World::all_reduce_(torch::Tensor& tensor, ReduceOp op) {
   check_target(*state_, "all_reduce_", tensor);
   collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_");
-  const State::Call call(*state_, "calls World::all_reduce_");
-  all_reduce_in(*state_, state_->group(), tensor, op);
+  in_call(*state_, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor},
+          [&] { in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().all_reduce_(contiguous, op); }); });
 }
 
 void World::reduce_(torch::Tensor& tensor, int root, ReduceOp op) {
   check_target(*state_, "reduce_", tensor);
   check_rank(*state_, "reduce_", "the root", root);
   collectives::check_can_reduce(tensor.scalar_type(), op, "reduce_");
-  const State::Call call(*state_, "calls World::reduce_");
-  const world::Comparison comparison(*state_, state_->group(),
-                                     {.operation = Operation::Reduce, .rank = root, .op = op, .tensor = &tensor});
-  in_place(tensor, [&](torch::Tensor& contiguous) { collectives::reduce_(state_->group(), contiguous, root, op); });
-  comparison.check();
+  in_call(*state_, {.operation = Operation::Reduce, .rank = root, .op = op, .tensor = &tensor}, [&] {
+    in_place(tensor, [&](torch::Tensor& contiguous) { collectives::reduce_(state_->group(), contiguous, root, op); });
+  });
 }
 
 torch::Tensor World::reduce_scatter(const torch::Tensor& tensor, ReduceOp op) {
@@ -132,8 +129,9 @@ torch::Tensor World::reduce_scatter(const torch::Tensor& tensor, ReduceOp op) {
 void World::broadcast_(torch::Tensor& tensor, int source) {
   check_target(*state_, "broadcast_", tensor);
   check_rank(*state_, "broadcast_", "the source", source);
-  const State::Call call(*state_, "calls World::broadcast_");
-  broadcast_in(*state_, state_->group(), tensor, source);
+  in_call(*state_, {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor}, [&] {
+    in_place(tensor, [&](torch::Tensor& contiguous) { state_->group().broadcast_(contiguous, source); });
+  });
 }
 
 torch::Tensor World::scatter(const std::vector<torch::Tensor>& tensors, int source) {
@@ -196,8 +194,10 @@ Work World::all_reduce_async_(torch::Tensor& tensor, ReduceOp op) {
   check_target(*state_, "all_reduce_async_", tensor);
   collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_async_");
   state_->run_before_call();
-  return Work(state_->keep(state_->run_beside(
-      [state = state_.get().get(), tensor, op](Group& group) mutable { all_reduce_in(*state, group, tensor, op); })));
+  return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, op](Group& group) mutable {
+    compared(*state, group, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor},
+             [&] { in_place(tensor, [&](torch::Tensor& contiguous) { group.all_reduce_(contiguous, op); }); });
+  })));
 }
 
 Work World::broadcast_async_(torch::Tensor& tensor, int source) {
@@ -205,15 +205,10 @@ Work World::broadcast_async_(torch::Tensor& tensor, int source) {
   check_rank(*state_, "broadcast_async_", "the source", source);
   state_->run_before_call();
   return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, source](Group& group) mutable {
-    broadcast_in(*state, group, tensor, source);
+    compared(*state, group, {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor},
+             [&] { in_place(tensor, [&](torch::Tensor& contiguous) { group.broadcast_(contiguous, source); }); });
   })));
 }
-
-void Work::wait() {
-  if (const auto& pending = pending_.get()) pending->wait();
-}
-
-bool Work::done() const { return !pending_.get() || pending_->is_over(); }
 
 World World::split(int color) const {
   const world::State::Call call(*state_, "calls World::split");
