@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine", "optim", "checkpoint", "formats", "api"]
+ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine", "optim", "checkpoint", "formats", "api", "pipeline"]
 
 # Rooms that a room may not include although they lie before it.
 UNKNOWN = {
@@ -57,6 +57,7 @@ PUBLIC = {
     "work.h": "world",
     "deferred_init.h": "deferred",
     "options.h": "engine",
+    "pipeline.h": "pipeline",
     "trace.h": "engine",
     "sharded_model.h": "engine",
     "sharded_models.h": "api",
@@ -74,7 +75,7 @@ PUBLIC = {
     "random.h": "api",
     "reversible.h": "api",
     "sampler.h": "api",
-    "fsdp.h": "api",
+    "fsdp.h": "pipeline",
 }
 
 # Rooms that know nothing of tensors.

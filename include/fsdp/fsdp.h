@@ -16,6 +16,7 @@
 #include "fsdp/micro_batch.h"
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
+#include "fsdp/pipeline.h"
 #include "fsdp/random.h"
 #include "fsdp/reversible.h"
 #include "fsdp/sampler.h"

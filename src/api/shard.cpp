@@ -81,7 +81,7 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
   convert_buffers(units, precision);
   const Backings backings = backings_of(options, world);
   const bool offloaded = is_offloaded_to_cpu(options, world);
-  auto model = std::make_shared<engine::Model>(
+  auto model = engine::Model::make(
       engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
                         .group = offloaded ? make_offloaded_group(world, backings) : make_group(),
                         .new_host_group = [state = world.state()] { return state->new_host_group(); },

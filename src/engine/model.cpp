@@ -15,6 +15,17 @@ using schedule::Call;
 
 Model::Model(ModelSpec spec) : parts_(std::move(spec)) {}
 
+std::shared_ptr<Model> Model::make(ModelSpec spec) {
+  auto model = std::make_shared<Model>(std::move(spec));
+  model->parts_.link->model = model;
+  return model;
+}
+
+std::shared_ptr<Model> Model::of(const torch::Tensor& parameter) {
+  const auto* storage = interpose::UnitStorage::of(parameter);
+  return storage != nullptr ? std::static_pointer_cast<Model>(storage->link()->model.lock()) : nullptr;
+}
+
 ShardedUnit& Model::unit_of(size_t parameter) const {
   const auto behind = std::upper_bound(units().begin(), units().end(), parameter,
                                        [](size_t index, const auto& unit) { return index < unit->first_piece; });

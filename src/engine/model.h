@@ -23,6 +23,10 @@ namespace fsdp::engine {
 class Model {
  public:
   explicit Model(ModelSpec spec);  // a collective
+  // The same, to be found by `of`.
+  static std::shared_ptr<Model> make(ModelSpec spec);
+  // The model that holds the parameter; null: it is not sharded.
+  static std::shared_ptr<Model> of(const torch::Tensor& parameter);
 
   collectives::Group& group() const { return *parts_.group; }
   int shards() const { return parts_.shards; }

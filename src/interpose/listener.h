@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -61,7 +62,8 @@ class Listener {
 
 // The way from a storage or an accumulator to the listener.
 struct Link {
-  Listener* listener = nullptr;  // null once it has gone
+  Listener* listener = nullptr;    // null once it has gone
+  std::weak_ptr<void> model = {};  // the engine's, for Model::of
   // True if the parameters' values changed since one was used or viewed last: the listener sets and resets it.
   std::atomic<bool> changed = false;
   // Set while gradients of no_sync scopes wait for their reduction. The listener sets and resets it.

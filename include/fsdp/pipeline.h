@@ -1,0 +1,153 @@
+// Pipelines: the blocks of a model divided among ranks. Each rank makes, holds and runs the blocks of its stages.
+//
+//   std::vector<fsdp::PipelineBlock> blocks;
+//   blocks.push_back(fsdp::pipeline_block<EmbeddingImpl>("embedding", options));
+//   for (int i = 0; i < 12; ++i) blocks.push_back(fsdp::pipeline_block<BlockImpl>(fmt::format("blocks.{}", i),
+//   options)); blocks.push_back(fsdp::pipeline_block<HeadImpl>("head", options)); fsdp::Pipeline pipeline(blocks,
+//   world); torch::optim::AdamW optimizer(pipeline.stage().parameters()); const double loss = pipeline.step(inputs,
+//   targets, cross_entropy);   // one tensor for each micro-batch optimizer.step();
+//
+// docs/parallelism.md says when a pipeline is worth it.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fsdp/movable.h"
+#include "fsdp/world.h"
+
+namespace fsdp {
+
+namespace pipeline {
+class Runner;
+}
+
+// Several tensors: those between two blocks, or one for each micro-batch.
+using Tensors = std::vector<torch::Tensor>;
+
+// One block of the model. Blocks run one after the other: the first takes the micro-batch's input, each other one the
+// tensors that the block before returned.
+struct PipelineBlock {
+  std::string name;  // unique; parameters are NAME.weight, ... A name such as "blocks.0" is a path of submodules
+  // Makes the module, on the CPU. It is called on every rank, within deferred_init (deferred_init.h).
+  std::function<std::shared_ptr<torch::nn::Module>()> make;
+  // Runs the module. Tensors are dense, and 1 to 32. Those between stages may have any shapes and dtypes, and need
+  // no gradient; they may differ between micro-batches and steps. The last block returns one tensor.
+  std::function<Tensors(torch::nn::Module& module, const Tensors& inputs)> forward;
+  // Own parameter -> "block.parameter" of a block before, to which it is tied.
+  std::map<std::string, std::string> shares = {};
+  // The time of its forward and backward, in any unit. Stages get equal sums of costs. 0 in every block: blocks count
+  // as equal. The first step measures them (PipelineReport::costs).
+  double cost = 0;
+};
+
+namespace detail {
+
+Tensors as_tensors(torch::Tensor tensor);
+inline Tensors as_tensors(Tensors tensors) { return tensors; }
+// Throws Error unless the block got one tensor.
+const torch::Tensor& only_input(const Tensors& inputs, const char* block);
+
+}  // namespace detail
+
+// A block whose module is `Impl(arguments...)`, for example torch::nn::LinearImpl. Its forward takes a Tensor or
+// Tensors, and returns either.
+template <typename Impl, typename... Arguments>
+PipelineBlock pipeline_block(std::string name, Arguments... arguments) {
+  static_assert(std::is_base_of_v<torch::nn::Module, Impl>,
+                "name the module's class itself, such as torch::nn::LinearImpl");
+  const auto forward = [name](torch::nn::Module& module, const Tensors& inputs) {
+    Impl& impl = dynamic_cast<Impl&>(module);
+    if constexpr (requires { impl.forward(inputs); }) {
+      return detail::as_tensors(impl.forward(inputs));
+    } else {
+      return detail::as_tensors(impl.forward(detail::only_input(inputs, name.c_str())));
+    }
+  };
+  return {.name = name, .make = [arguments...] { return std::make_shared<Impl>(arguments...); }, .forward = forward};
+}
+
+// The order in which a rank runs its stages' forwards and backwards. p ranks, m micro-batches; F, B, W: times of a
+// forward, an input gradient and a weight gradient. docs/parallelism.md draws them.
+enum class PipelineSchedule {
+  OneAtATime,             // one rank works at a time: idle for (p - 1) / p of the step
+  AllForwardAllBackward,  // GPipe: idle for (p - 1) / (m + p - 1). Holds activations of m micro-batches
+  OneForwardOneBackward,  // the same idle share; holds activations of at most p micro-batches
+  Interleaved,            // with v stages per rank: idle for (p - 1) / (v m + p - 1)
+  ZeroBubble,             // ZB-H1: weight gradients fill the idle time, a third of which is left
+};
+
+// Options of Pipeline. The same on every rank.
+struct PipelineOptions {
+  PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  // Stage s is on rank s % axis.size(). More than 1: Interleaved, AllForwardAllBackward, OneAtATime or ZeroBubble.
+  int stages_per_rank = 1;
+  // Blocks of each stage. Empty: such that the largest sum of costs is least.
+  std::vector<int> cuts = {};
+};
+
+// The last step of a pipeline.
+struct PipelineReport {
+  std::vector<int> cuts;  // blocks of each stage
+  int micro_batches = 0;
+  double step_seconds = 0;         // the slowest rank's
+  double idle_share = 0;           // mean share of step_seconds in which a rank ran no pass
+  double idle_share_formula = 0;   // of the schedule, if all stages take equally long
+  std::vector<double> costs;       // seconds of a forward and a backward of each block, measured in the first step
+  std::vector<int> measured_cuts;  // the cuts of equal measured costs
+  // The schedule: a line per rank. "2F0" is stage 2, forward, micro-batch 0. PyTorch's text
+  // (torch.distributed.pipelining), with sends and receives.
+  std::string schedule;
+};
+
+// A model of blocks, divided among the ranks of `axis`: bit for bit the training of one process.
+//
+// - Parameters have the values of an ordinary construction of all blocks, one after the other, and so has the state of
+//   LibTorch's default generator afterwards.
+// - `step` is equal to a loop over the micro-batches on one process, for any number of ranks and any schedule:
+// gradients
+//   are added in micro-batch order. For random numbers, a step draws one number from the default generator. Each block
+//   then draws from generators seeded by it, the micro-batch and the block. So seed all ranks alike.
+// - A tied parameter has a copy in each block. Gradients are added in the order of one process's backward, the last
+//   block's first. After a step all copies hold the same sum, so their optimizers step alike. A norm over gradients has
+//   to count one copy.
+//
+// Functions are for the thread that trains. Constructor, step and forward are collectives of the axis. A failure names
+// rank, stage and micro-batch.
+class Pipeline {
+ public:
+  // Makes the blocks of this rank's stages, on axis.device(). In a deferred_init they stay deferred, for `shard`.
+  // Throws Error for blocks or options that cannot work.
+  Pipeline(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options = {});
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&&) noexcept;
+  ~Pipeline();
+
+  // The module with this rank's blocks: to be given to an optimizer, or to be sharded over other ranks before the first
+  // step. train() and eval() act on these blocks alone.
+  torch::nn::Module& stage();
+
+  // Runs forward and backward of all micro-batches and adds to the gradients. `inputs` has one tensor per micro-batch,
+  // and counts on the rank of the first stage; `targets` on that of the last. Other ranks may pass {}. The backward is
+  // that of loss / micro-batches. Returns the mean loss, on every rank.
+  double step(const Tensors& inputs, const Tensors& targets,
+              const std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>& loss);
+  // Runs the forwards without gradients. Returns one output per input on the rank of the last stage, {} elsewhere.
+  Tensors forward(const Tensors& inputs);
+
+  // Facts of the last step; the same on every rank.
+  const PipelineReport& report() const;
+
+ private:
+  detail::Movable<"Pipeline", std::unique_ptr<pipeline::Runner>> runner_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,39 @@
+#include "fsdp/pipeline.h"
+
+#include "base/error.h"
+#include "pipeline/runner.h"
+
+namespace fsdp {
+
+namespace detail {
+
+Tensors as_tensors(torch::Tensor tensor) { return {std::move(tensor)}; }
+
+const torch::Tensor& only_input(const Tensors& inputs, const char* block) {
+  FSDP_CHECK(inputs.size() == 1,
+             "Pipeline: block {} takes 1 tensor, and the block before returned {}. Let its forward take Tensors.",
+             block, inputs.size());
+  return inputs[0];
+}
+
+}  // namespace detail
+
+Pipeline::Pipeline(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options)
+    : runner_(std::make_unique<pipeline::Runner>(std::move(blocks), std::move(axis), std::move(options))) {}
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
+Pipeline::~Pipeline() = default;
+
+torch::nn::Module& Pipeline::stage() { return runner_->root(); }
+
+double Pipeline::step(
+    const Tensors& inputs, const Tensors& targets,
+    const std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>& loss) {
+  return runner_->step(inputs, targets, loss);
+}
+
+Tensors Pipeline::forward(const Tensors& inputs) { return runner_->forward(inputs); }
+
+const PipelineReport& Pipeline::report() const { return runner_->report(); }
+
+}  // namespace fsdp

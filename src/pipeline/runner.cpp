@@ -1,0 +1,184 @@
+#include "pipeline/runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "pipeline/tags.h"
+#include "stages/cuts.h"
+#include "stages/rewrites.h"
+#include "stages/schedules.h"
+#include "stages/validate.h"
+
+namespace fsdp::pipeline {
+
+namespace {
+
+using stages::StageAction;
+using stages::StageSchedule;
+using Kind = StageAction::Kind;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The forwards alone.
+StageSchedule forwards_of(StageSchedule schedule) {
+  for (auto& actions : schedule.ranks)
+    std::erase_if(actions, [](const StageAction& action) { return action.kind != Kind::Forward; });
+  return schedule;
+}
+
+}  // namespace
+
+Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options)
+    : blocks_(std::move(blocks)),
+      axis_(std::move(axis)),
+      options_(std::move(options)),
+      rank_(axis_.rank()),
+      layout_(lay_out(blocks_, options_, axis_.size())),
+      made_(make_blocks(blocks_, layout_, rank_, axis_.device())),
+      links_(axis_),
+      ties_(made_, layout_, rank_, links_),
+      fingerprint_(fingerprint(blocks_, options_, layout_)) {
+  for (int stage = rank_; stage < layout_.stages(); stage += layout_.ranks) {
+    const int first = layout_.first_block(stage);
+    passes_.push_back(std::make_unique<StagePasses>(blocks_, made_, ties_, first, first + layout_.cuts[stage] - 1));
+  }
+  report_.cuts = layout_.cuts;
+}
+
+const StageSchedule& Runner::schedule_for(int micro_batches, bool with_backward) {
+  const auto [place, is_new] = schedules_.try_emplace({micro_batches, with_backward});
+  StageSchedule& schedule = place->second;
+  if (!is_new) return schedule;
+  const auto generate = stages::named_schedule(name_of(options_.schedule)).generate;
+  schedule = generate(layout_.ranks, options_.stages_per_rank, micro_batches);
+  if (!with_backward) schedule = forwards_of(std::move(schedule));
+  schedule = stages::add_messages(stages::without_idle(std::move(schedule)));
+  if (with_backward) stages::validate(schedule);
+  return schedule;
+}
+
+double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& loss) {
+  FSDP_CHECK(!failed_, "Pipeline: an earlier step failed, so its gradients are incomplete. Restart the job.");
+  const ModelScopes models(root());
+  const int micro_batches = agree_on_micro_batches(axis_, layout_, inputs.size(), targets.size(), fingerprint_);
+  const StageSchedule& schedule = schedule_for(micro_batches, /*with_backward=*/true);
+  const StepRandomness randomness(axis_.device());
+  const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
+  Call call{.context = {randomness, models, clock.get(), micro_batches},
+            .inputs = inputs,
+            .targets = &targets,
+            .loss = &loss};
+  const torch::AutoGradMode gradients(true);
+  run(call, schedule);
+  return note(call, schedule, clock.get()) / micro_batches;
+}
+
+Tensors Runner::forward(const Tensors& inputs) {
+  FSDP_CHECK(!failed_, "Pipeline: an earlier step failed. Restart the job.");
+  const ModelScopes models(root());
+  const int micro_batches = agree_on_micro_batches(axis_, layout_, inputs.size(), std::nullopt, fingerprint_);
+  const StepRandomness randomness(axis_.device());
+  Call call{.context = {randomness, models, nullptr, micro_batches}, .inputs = inputs};
+  call.outputs.resize(has(layout_.stages() - 1) ? micro_batches : 0);
+  const torch::NoGradGuard no_gradients;
+  run(call, schedule_for(micro_batches, /*with_backward=*/false));
+  return std::move(call.outputs);
+}
+
+void Runner::run(Call& call, const StageSchedule& schedule) {
+  failed_ = true;
+  const auto start = Clock::now();
+  for (const StageAction& action : schedule.ranks[rank_]) perform(call, action);
+  call.part.seconds = seconds_since(start);
+  if (call.targets != nullptr) ties_.publish();
+  links_.finish();
+  failed_ = false;
+}
+
+void Runner::perform(Call& call, const StageAction& action) {
+  const auto& [kind, stage, micro_batch, with_next] = action;
+  switch (kind) {
+    case Kind::Forward:
+      return run_forward(call, stage, micro_batch);
+    case Kind::Backward:
+    case Kind::InputGradient:
+      return run_backward(call, stage, micro_batch);
+    case Kind::SendForward:
+      return send({stage + 1, false, micro_batch});
+    case Kind::SendBackward:
+      return send({stage - 1, true, micro_batch});
+    case Kind::ReceiveForward:
+    case Kind::ReceiveBackward: {
+      const bool backward = kind == Kind::ReceiveBackward;
+      const int peer = layout_.rank_of(backward ? stage + 1 : stage - 1);
+      arriving_.emplace(Way{stage, backward, micro_batch}, links_.receive(peer, stage_tag(stage, backward)));
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void Runner::send(const Way& way) {
+  const auto& [stage, backward, micro_batch] = way;
+  links_.send(made_here_.extract(way).mapped(), layout_.rank_of(stage), stage_tag(stage, backward));
+}
+
+Tensors Runner::take(const Way& way) {
+  if (auto here = made_here_.extract(way)) return std::move(here.mapped());
+  return arriving_.extract(way).mapped().take();
+}
+
+void Runner::run_forward(Call& call, int stage, int micro_batch) {
+  const Tensors inputs = stage == 0 ? Tensors{call.inputs[micro_batch]} : take({stage, false, micro_batch});
+  const auto start = Clock::now();
+  Tensors outputs = passes(stage).forward(call.context, micro_batch, inputs);
+  if (!is_last(stage)) {
+    made_here_[{stage + 1, false, micro_batch}] = std::move(outputs);
+  } else if (call.targets == nullptr) {
+    FSDP_CHECK(outputs.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
+               blocks_.back().name, outputs.size());
+    call.outputs[micro_batch] = outputs[0];
+  } else {
+    const auto loss_of = [&](const torch::Tensor& output) {
+      return (*call.loss)(output, (*call.targets)[micro_batch]);
+    };
+    const torch::Tensor loss = passes(stage).add_loss(call.context, micro_batch, loss_of, call.context.micro_batches);
+    call.part.loss += loss.item<double>();
+  }
+  call.part.busy_seconds += seconds_since(start);
+}
+
+void Runner::run_backward(Call& call, int stage, int micro_batch) {
+  Tensors gradients = is_last(stage) ? Tensors() : take({stage, true, micro_batch});
+  const auto start = Clock::now();
+  Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients));
+  if (stage > 0) made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
+  call.part.busy_seconds += seconds_since(start);
+}
+
+double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock* clock) {
+  const std::vector<StepPart> parts = exchange_parts(axis_, call.part);
+  double loss = 0, busy = 0, longest = 0;
+  for (const StepPart& part : parts) {
+    loss += part.loss;  // 0 but for the rank of the last stage
+    busy += part.busy_seconds;
+    longest = std::max(longest, part.seconds);
+  }
+  report_.micro_batches = call.context.micro_batches;
+  report_.step_seconds = longest;
+  report_.idle_share = longest > 0 ? 1 - busy / (longest * layout_.ranks) : 0;
+  report_.idle_share_formula = stages::idle_share_formula(name_of(options_.schedule), layout_.ranks,
+                                                          options_.stages_per_rank, call.context.micro_batches);
+  report_.schedule = stages::to_csv(schedule);
+  if (clock == nullptr) return loss;
+  report_.costs = sum_over_ranks(axis_, clock->seconds());
+  report_.measured_cuts = stages::even_cuts(report_.costs, layout_.stages());
+  return loss;
+}
+
+}  // namespace fsdp::pipeline

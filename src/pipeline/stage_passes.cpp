@@ -1,0 +1,134 @@
+#include "pipeline/stage_passes.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <chrono>
+#include <ranges>
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/tensor_header.h"
+#include "interpose/entrance.h"
+
+namespace fsdp::pipeline {
+
+namespace {
+
+// Throws Error for outputs that no other stage could get, wherever the next block is: cuts do not change the rules.
+void check_outputs(const PipelineBlock& block, const Tensors& outputs) {
+  FSDP_CHECK(!outputs.empty() && std::ssize(outputs) <= kMostTensors,
+             "Pipeline: block {} returned {} tensors, expected 1 to {}.", block.name, outputs.size(), kMostTensors);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    FSDP_CHECK(outputs[i].defined(),
+               "Pipeline: output {} of block {} is no tensor. Return a tensor without elements "
+               "where there is nothing to return.",
+               i, block.name);
+    FSDP_CHECK(
+        outputs[i].layout() == torch::kStrided && !outputs[i].is_nested(),
+        "Pipeline: output {} of block {} is {}, expected a dense tensor. Convert it to a dense one in the block.", i,
+        block.name, toString(outputs[i].layout()));
+    FSDP_CHECK(outputs[i].dim() <= collectives::TensorHeader::kMostDims,
+               "Pipeline: output {} of block {} has {} dimensions, expected at most {}.", i, block.name,
+               outputs[i].dim(), collectives::TensorHeader::kMostDims);
+  }
+}
+
+// Leaves with the same values, for a graph of its own.
+Tensors leaves_of(const Tensors& tensors) {
+  Tensors leaves;
+  for (const torch::Tensor& tensor : tensors) leaves.push_back(tensor.detach().requires_grad_(tensor.requires_grad()));
+  return leaves;
+}
+
+}  // namespace
+
+StagePasses::StagePasses(const std::vector<PipelineBlock>& blocks, const StageBlocks& made, TiedGradients& ties,
+                         int first_block, int last_block)
+    : blocks_(blocks), made_(made), ties_(ties) {
+  segments_.push_back({first_block, first_block, first_block});
+  for (int block = first_block + 1; block <= last_block; ++block) {
+    if (ties.separates(segments_.back().first, block)) segments_.push_back({block, block, block});
+    segments_.back().last = block;
+  }
+}
+
+Tensors StagePasses::run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs) {
+  step.randomness.seed(micro_batch, block);
+  if (step.clock != nullptr) step.clock->watch_inputs(block, inputs);
+  const auto start = std::chrono::steady_clock::now();
+  Tensors outputs = blocks_[block].forward(*made_.modules[block], inputs);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (step.clock != nullptr) step.clock->add(block, seconds.count());
+  check_outputs(blocks_[block], outputs);
+  return outputs;
+}
+
+Tensors StagePasses::forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs) {
+  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  const bool keeps = torch::GradMode::is_enabled();
+  Graph graph{.leaves = keeps ? leaves_of(inputs) : Tensors(), .roots = {}};
+  Tensors tensors = inputs;
+  for (size_t i = 0; i < graph.leaves.size(); ++i) {
+    tensors[i] = graph.leaves[i].requires_grad() ? interpose::enter(graph.leaves[i]) : graph.leaves[i];
+  }
+  for (int block = segment.first; block <= segment.last; ++block) {
+    tensors = run_block(step, block, micro_batch, tensors);
+  }
+  if (!keeps) return tensors;
+  graph.roots = tensors;
+  graphs_[micro_batch].push_back(std::move(graph));
+  return leaves_of(tensors);
+}
+
+Tensors StagePasses::forward(const StepContext& step, int micro_batch, const Tensors& inputs) {
+  Tensors tensors = inputs;
+  for (const Segment& segment : segments_) tensors = forward(step, segment, micro_batch, tensors);
+  return tensors;
+}
+
+torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, const Loss& loss, double divisor) {
+  const Segment& segment = segments_.back();
+  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  step.randomness.seed(micro_batch, static_cast<int>(blocks_.size()));
+  Tensors& roots = graphs_.at(micro_batch).back().roots;
+  FSDP_CHECK(roots.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
+             blocks_[segment.last].name, roots.size());
+  torch::Tensor value = loss(roots[0]);
+  FSDP_CHECK(value.defined() && value.numel() == 1, "Pipeline: the loss has {} elements, expected 1.",
+             value.defined() ? value.numel() : 0);
+  FSDP_CHECK(value.requires_grad(), "Pipeline: the loss does not depend on a parameter that requires gradients.");
+  roots[0] = value / divisor;
+  return value.detach();
+}
+
+Tensors StagePasses::backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph,
+                              Tensors gradients) {
+  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  Tensors roots, of_roots;
+  for (size_t i = 0; i < graph.roots.size(); ++i) {
+    const bool is_loss = gradients.empty();
+    if (!graph.roots[i].requires_grad() || !(is_loss || gradients[i].defined())) continue;
+    roots.push_back(graph.roots[i]);
+    of_roots.push_back(is_loss ? torch::ones_like(graph.roots[i]) : gradients[i]);
+  }
+  ties_.add_roots(segment.first, segment.last, micro_batch, roots, of_roots);
+  graph.roots.clear();
+  gradients.clear();
+  if (step.clock != nullptr) step.clock->backward_begins();
+  if (!roots.empty()) torch::autograd::backward(roots, of_roots);
+  if (step.clock != nullptr) step.clock->backward_ends(segment.first);
+  ties_.pass_on(segment.first, segment.last, micro_batch);
+  Tensors of_leaves;
+  for (torch::Tensor& leaf : graph.leaves) of_leaves.push_back(std::exchange(leaf.mutable_grad(), {}));
+  return of_leaves;
+}
+
+Tensors StagePasses::backward(const StepContext& step, int micro_batch, Tensors gradients) {
+  std::vector<Graph> graphs = std::move(graphs_.extract(micro_batch).mapped());
+  for (size_t i = segments_.size(); i-- > 0;) {
+    gradients = backward(step, segments_[i], micro_batch, std::move(graphs[i]), std::move(gradients));
+  }
+  return gradients;
+}
+
+}  // namespace fsdp::pipeline

@@ -1,0 +1,64 @@
+// The forwards and backwards of one stage.
+//
+// A stage is cut into segments where two of its blocks share a parameter (tied_gradients.h). Each segment has a graph
+// of its own, from leaves at its beginning to roots at its end. Most stages are one segment.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pipeline/block_clock.h"
+#include "pipeline/model_scope.h"
+#include "pipeline/step_randomness.h"
+#include "pipeline/tied_gradients.h"
+
+namespace fsdp::pipeline {
+
+// The common data of all stages of a step.
+struct StepContext {
+  const StepRandomness& randomness;
+  const ModelScopes& models;
+  BlockClock* clock;  // null: blocks are not measured
+  int micro_batches;
+};
+
+class StagePasses {
+ public:
+  // The arguments outlive it.
+  StagePasses(const std::vector<PipelineBlock>& blocks, const StageBlocks& made, TiedGradients& ties, int first_block,
+              int last_block);
+
+  // Makes a scalar of the stage's output.
+  using Loss = std::function<torch::Tensor(const torch::Tensor& output)>;
+
+  // Returns the outputs. Throws Error for outputs that cannot be sent. With gradients enabled it keeps the graph.
+  Tensors forward(const StepContext& step, int micro_batch, const Tensors& inputs);
+  // Behind the forward of the last stage: the loss, whose gradient `backward` begins with, divided by `divisor`.
+  torch::Tensor add_loss(const StepContext& step, int micro_batch, const Loss& loss, double divisor);
+  // Takes the gradients of the outputs; {} behind a loss. Returns those of the inputs, undefined where there is none.
+  Tensors backward(const StepContext& step, int micro_batch, Tensors gradients);
+
+ private:
+  struct Segment {
+    int first, last;  // blocks
+    int number;       // among the segments of all stages: counted by first blocks
+  };
+  // The ends of a segment's graph, for one micro-batch.
+  struct Graph {
+    Tensors leaves, roots;
+  };
+
+  Tensors run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs);
+  Tensors forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs);
+  Tensors backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph, Tensors gradients);
+
+  const std::vector<PipelineBlock>& blocks_;
+  const StageBlocks& made_;
+  TiedGradients& ties_;
+  std::vector<Segment> segments_;
+  std::map<int, std::vector<Graph>> graphs_;  // by micro-batch, then by segment
+};
+
+}  // namespace fsdp::pipeline

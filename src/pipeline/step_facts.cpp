@@ -1,0 +1,84 @@
+#include "pipeline/step_facts.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "stages/cuts.h"
+#include "world/state.h"
+
+namespace fsdp::pipeline {
+
+namespace {
+
+// FNV-1a.
+void mix(uint64_t& hash, std::string_view text) {
+  for (const char character : text) hash = (hash ^ static_cast<uint8_t>(character)) * 1099511628211u;
+  hash = (hash ^ 0xff) * 1099511628211u;
+}
+
+torch::Tensor on_cpu(const std::vector<double>& values) { return torch::tensor(values, torch::kFloat64); }
+
+}  // namespace
+
+uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
+                     const StageLayout& layout) {
+  uint64_t hash = 14695981039346656037u;
+  mix(hash, fmt::format("{} {} [{}]", name_of(options.schedule), options.stages_per_rank, fmt::join(layout.cuts, ",")));
+  for (const PipelineBlock& block : blocks) {
+    mix(hash, block.name);
+    for (const auto& [own, other] : block.shares) mix(hash, own), mix(hash, other);
+  }
+  return hash;
+}
+
+int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
+                           uint64_t fingerprint) {
+  const auto facts = torch::tensor(
+      {static_cast<int64_t>(inputs), targets ? static_cast<int64_t>(*targets) : -1, static_cast<int64_t>(fingerprint)},
+      torch::kInt64);
+  const Tensors all = axis.all_gather(facts);
+  const auto& names = axis.state()->world_ranks();
+  const auto name_of_rank = [&](int rank) { return names.empty() ? rank : names[rank]; };
+  const auto fact = [&](int rank, int index) { return all[rank][index].item<int64_t>(); };
+  for (int rank = 1; rank < axis.size(); ++rank) {
+    FSDP_CHECK(
+        fact(rank, 2) == fact(0, 2),
+        "Pipeline: rank {} and rank {} have other blocks, cuts or schedules. Construct the pipeline with the same "
+        "arguments on all ranks.",
+        name_of_rank(0), name_of_rank(rank));
+    FSDP_CHECK((fact(rank, 1) < 0) == (fact(0, 1) < 0),
+               "Pipeline: rank {} calls step, and rank {} calls forward. Make the same call on all ranks.",
+               name_of_rank(fact(0, 1) < 0 ? rank : 0), name_of_rank(fact(0, 1) < 0 ? 0 : rank));
+  }
+  const int last = layout.rank_of(layout.stages() - 1);
+  const int64_t micro_batches = fact(0, 0), of_targets = fact(last, 1);
+  FSDP_CHECK(micro_batches > 0,
+             "Pipeline: found no inputs on rank {}, which has the first stage. Pass one tensor for "
+             "each micro-batch.",
+             name_of_rank(0));
+  FSDP_CHECK(
+      of_targets < 0 || of_targets == micro_batches,
+      "Pipeline: found {} inputs on rank {} and {} targets on rank {}. Pass as many targets to the last stage as "
+      "inputs to the first.",
+      micro_batches, name_of_rank(0), of_targets, name_of_rank(last));
+  return static_cast<int>(micro_batches);
+}
+
+std::vector<StepPart> exchange_parts(World& axis, const StepPart& own) {
+  std::vector<StepPart> parts;
+  for (const torch::Tensor& part : axis.all_gather(on_cpu({own.loss, own.busy_seconds, own.seconds}))) {
+    const auto* values = part.const_data_ptr<double>();
+    parts.push_back({values[0], values[1], values[2]});
+  }
+  return parts;
+}
+
+std::vector<double> sum_over_ranks(World& axis, const std::vector<double>& values) {
+  torch::Tensor sum = on_cpu(values);
+  axis.all_reduce_(sum);
+  return {sum.const_data_ptr<double>(), sum.const_data_ptr<double>() + sum.numel()};
+}
+
+}  // namespace fsdp::pipeline

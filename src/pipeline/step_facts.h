@@ -1,0 +1,34 @@
+// The ranks of a pipeline agree on a step before it begins, and on its result when it ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fsdp/world.h"
+#include "pipeline/stage_layout.h"
+
+namespace fsdp::pipeline {
+
+// A hash of the blocks' names, the ties, the cuts and the schedule.
+uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
+                     const StageLayout& layout);
+
+// The number of micro-batches: of inputs on the rank of the first stage, and of targets on that of the last, if the
+// call has targets. A collective. Throws Error on every rank if they differ or are 0, or if the fingerprints differ.
+int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
+                           uint64_t fingerprint);
+
+// A rank's part in a step.
+struct StepPart {
+  double loss = 0;          // the sum over micro-batches; on the rank of the last stage
+  double busy_seconds = 0;  // in passes
+  double seconds = 0;       // from the first action to the end of the last
+};
+// By rank. A collective.
+std::vector<StepPart> exchange_parts(World& axis, const StepPart& own);
+
+// The sum of all ranks' values. A collective.
+std::vector<double> sum_over_ranks(World& axis, const std::vector<double>& values);
+
+}  // namespace fsdp::pipeline

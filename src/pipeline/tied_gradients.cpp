@@ -1,0 +1,106 @@
+#include "pipeline/tied_gradients.h"
+
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "pipeline/tags.h"
+
+namespace fsdp::pipeline {
+
+TiedGradients::TiedGradients(const StageBlocks& blocks, const StageLayout& layout, int rank, Links& links)
+    : blocks_(blocks), layout_(layout), rank_(rank), links_(links) {
+  FSDP_CHECK(std::ssize(blocks.ties) <= kMostTies, "Pipeline: found {} tied parameters, expected at most {}.",
+             blocks.ties.size(), kMostTies);
+  for (int tie = 0; tie < std::ssize(blocks.ties); ++tie) {
+    for (size_t copy = 0; copy < blocks.ties[tie].copies.size(); ++copy) {
+      if (rank_of(tie, copy) != rank) continue;
+      End end{tie, copy, tensor_of(blocks.ties[tie].copies[copy], blocks.modules)};
+      end.parameter.register_hook([sum = end.sum](const torch::Tensor& gradient) { *sum = gradient; });
+      ends_.push_back(std::move(end));
+    }
+  }
+}
+
+int TiedGradients::rank_of(int tie, size_t copy) const {
+  return layout_.rank_of(layout_.stage_of(blocks_.ties[tie].copies[copy].block));
+}
+
+bool TiedGradients::separates(int first, int block) const {
+  for (const Tie& tie : blocks_.ties) {
+    bool has_earlier = false;
+    for (const Tie::Copy& copy : tie.copies) {
+      if (copy.block == block && has_earlier) return true;
+      has_earlier |= first <= copy.block && copy.block < block;
+    }
+  }
+  return false;
+}
+
+// The sum comes from the next copy: from this rank, or by a message that its rank has sent before it sent the gradients
+// that this backward begins with.
+void TiedGradients::add_roots(int first, int last, int micro_batch, Tensors& roots, Tensors& gradients) {
+  for (End& end : ends_) {
+    *end.sum = torch::Tensor();
+    const int block = block_of(end);
+    if (block < first || block > last || !end.parameter.requires_grad()) continue;
+    const size_t next = end.copy + 1;
+    if (next == tie_of(end).copies.size()) continue;
+    torch::Tensor sum;
+    if (const int peer = rank_of(end.tie, next); peer == rank_) {
+      sum = std::move(local_.extract({end.tie, end.copy, micro_batch}).mapped());
+    } else {
+      sum = links_.receive(peer, tie_tag(end.tie)).take().at(0);
+    }
+    if (!sum.defined()) continue;
+    *end.sum = sum;  // if the block has no gradient of its own, and no backward runs
+    roots.push_back(end.parameter);
+    gradients.push_back(sum);
+  }
+}
+
+void TiedGradients::pass_on(int first, int last, int micro_batch) {
+  for (End& end : ends_) {
+    const int block = block_of(end);
+    const torch::Tensor sum = std::exchange(*end.sum, {});
+    if (block < first || block > last || !end.parameter.requires_grad() || end.copy == 0) continue;
+    if (const int peer = rank_of(end.tie, end.copy - 1); peer == rank_) {
+      local_[{end.tie, end.copy - 1, micro_batch}] = sum;
+    } else {
+      links_.send({sum}, peer, tie_tag(end.tie));
+    }
+  }
+}
+
+void TiedGradients::publish() {
+  for (End& end : ends_) {
+    if (!end.parameter.requires_grad()) continue;
+    if (end.copy == 0) {
+      for (size_t copy = 1; copy < tie_of(end).copies.size(); ++copy) {
+        const torch::Tensor& gradient = end.parameter.grad();
+        if (const int peer = rank_of(end.tie, copy); peer != rank_) links_.send({gradient}, peer, tie_tag(end.tie));
+      }
+    }
+  }
+  for (End& end : ends_) {
+    if (!end.parameter.requires_grad() || end.copy == 0) continue;
+    const int home = rank_of(end.tie, 0);
+    torch::Tensor gradient;
+    if (home == rank_) {
+      gradient = end_of(end.tie, 0).parameter.grad();
+    } else {
+      gradient = links_.receive(home, tie_tag(end.tie)).take().at(0);
+    }
+    // A copy: clipping multiplies each parameter's gradient in place.
+    end.parameter.mutable_grad() = gradient.defined() ? gradient.clone() : gradient;
+  }
+}
+
+TiedGradients::End& TiedGradients::end_of(int tie, size_t copy) {
+  for (End& end : ends_) {
+    if (end.tie == tie && end.copy == copy) return end;
+  }
+  FSDP_INVARIANT(false, "copy {} of tie {} is on another rank", copy, tie);
+}
+
+}  // namespace fsdp::pipeline
