@@ -1,0 +1,143 @@
+// Stages that are sharded over another axis of a mesh.
+#include <fsdp/fsdp.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "pipeline/small_gpt.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::run_ranks;
+using testing_models::blocks_of;
+using testing_models::next_tokens_of;
+using testing_models::SmallGpt;
+using testing_models::token_loss;
+using testing_models::tokens_of;
+
+struct ShardedCase {
+  Strategy strategy;
+  PipelineSchedule schedule;
+  int data = 2, stages = 2, stages_per_rank = 1;
+  bool tied = false;
+
+  friend void PrintTo(const ShardedCase& one, std::ostream* out) {
+    *out << "Strategy" << static_cast<int>(one.strategy) << "_" << static_cast<int>(one.schedule) << "_" << one.data
+         << "x" << one.stages << "x" << one.stages_per_rank << (one.tied ? "_tied" : "");
+  }
+};
+
+constexpr int kShardedMicroBatches = 3, kShardedSteps = 3;
+
+struct ShardedResult {
+  std::vector<double> losses;
+  NamedTensors weights;
+};
+
+// Micro-batches of a data rank. The sum over ranks and micro-batches has the order of one process: for each round the
+// ranks in their order.
+Tensors tokens_of_rank(const SmallGpt& model, int step, int data_rank, int data, bool next) {
+  Tensors tokens;
+  for (int i = 0; i < kShardedMicroBatches; ++i) {
+    const int number = i * data + data_rank;
+    tokens.push_back(next ? next_tokens_of(model, step, number, 1 + i) : tokens_of(model, step, number, 1 + i));
+  }
+  return tokens;
+}
+
+// Trains a stage over `pipeline`, sharded over `data`.
+ShardedResult train_sharded_stage(World pipeline_axis, World data_axis, const ShardedCase& one) {
+  const SmallGpt model{.dropout = 0, .tied = one.tied};
+  torch::manual_seed(5);
+  Pipeline pipeline(blocks_of(model), pipeline_axis,
+                    {.schedule = one.schedule, .stages_per_rank = one.stages_per_rank});
+  ShardedModel sharded = shard(pipeline.stage(), data_axis, {.strategy = one.strategy});
+  AdamW optimizer(sharded, {.lr = 1e-2});
+  ShardedResult result;
+  for (int step = 0; step < kShardedSteps; ++step) {
+    result.losses.push_back(
+        pipeline.step(tokens_of_rank(model, step, data_axis.rank(), data_axis.size(), /*next=*/false),
+                      tokens_of_rank(model, step, data_axis.rank(), data_axis.size(), /*next=*/true), token_loss));
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  result.weights = sharded.full_state();
+  return result;
+}
+
+// The same on one rank: a plain loop over the micro-batches of all data ranks, in rounds.
+ShardedResult train_in_rounds(World alone, const ShardedCase& one) {
+  const SmallGpt model{.dropout = 0, .tied = one.tied};
+  torch::manual_seed(5);
+  Pipeline pipeline(blocks_of(model), alone);
+  ShardedModel sharded = shard(pipeline.stage(), alone, {.strategy = Strategy::NoShard});
+  sharded.set_gradient_divisor(one.data);
+  double sum = 0;
+  const auto share_of_loss = [&](const torch::Tensor& output, const torch::Tensor& target) {
+    const torch::Tensor loss = token_loss(output, target);
+    sum += loss.item<double>();
+    return loss / kShardedMicroBatches;
+  };
+  AdamW optimizer(sharded, {.lr = 1e-2});
+  ShardedResult result;
+  for (int step = 0; step < kShardedSteps; ++step) {
+    std::vector<double> losses(one.data);
+    for (int i = 0; i < kShardedMicroBatches; ++i) {
+      for (int rank = 0; rank < one.data; ++rank) {
+        const Tensors inputs = tokens_of_rank(model, step, rank, one.data, false);
+        const Tensors targets = tokens_of_rank(model, step, rank, one.data, true);
+        sum = losses[rank];
+        pipeline.step({inputs[i]}, {targets[i]}, share_of_loss);
+        losses[rank] = sum;
+      }
+    }
+    result.losses.push_back(losses[0] / kShardedMicroBatches);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  result.weights = sharded.full_state();
+  return result;
+}
+
+class ShardedStages : public ::testing::TestWithParam<ShardedCase> {};
+
+TEST_P(ShardedStages, HaveTheBitsOfOneProcess) {
+  const ShardedCase& one = GetParam();
+  run_ranks(one.data * one.stages, [&](World& world) {
+    const ShardedResult expected = train_in_rounds(world.split(world.rank()), one);
+    const Mesh mesh(world, {{"pipeline", one.stages}, {"data", one.data}});
+    const ShardedResult found = train_sharded_stage(mesh["pipeline"], mesh["data"], one);
+    if (mesh.coordinate("data") == 0) {
+      EXPECT_EQ(found.losses, expected.losses);
+    }
+    for (const auto& [name, weight] : found.weights) {
+      bool exists = false;
+      for (const auto& [other, value] : expected.weights) {
+        if (other != name) continue;
+        exists = true;
+        EXPECT_TRUE(torch::equal(weight, value)) << name;
+      }
+      EXPECT_TRUE(exists) << name;
+    }
+  });
+}
+
+using enum PipelineSchedule;
+INSTANTIATE_TEST_SUITE_P(Meshes, ShardedStages,
+                         ::testing::Values(ShardedCase{Strategy::FullShard, OneForwardOneBackward},
+                                           ShardedCase{Strategy::FullShard, AllForwardAllBackward, 2, 1},
+                                           ShardedCase{Strategy::FullShard, Interleaved, 2, 2, 2},
+                                           ShardedCase{Strategy::FullShard, ZeroBubble},
+                                           ShardedCase{Strategy::FullShard, OneForwardOneBackward, 3, 2},
+                                           ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward},
+                                           ShardedCase{Strategy::ShardGradOp, ZeroBubble},
+                                           ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward},
+                                           ShardedCase{Strategy::NoShard, Interleaved, 2, 2, 2},
+                                           ShardedCase{Strategy::NoShard, ZeroBubble}),
+                         [](const auto& info) { return ::testing::PrintToString(info.param); });
+
+}  // namespace
+}  // namespace fsdp
