@@ -143,6 +143,12 @@ class Pipeline {
   // Runs the forwards without gradients. Returns one output per input on the rank of the last stage, {} elsewhere.
   Tensors forward(const Tensors& inputs);
 
+  // Scales the gradients so that their norm over all stages is at most `max_norm`, and returns the norm before. Counts
+  // a tied parameter once. Bit for bit the norm of one process (docs/determinism.md). If stages are sharded, it is the
+  // same as clip_grad_norm_ of the sharded model, which knows the other stages. A collective. Throws `Error` for a
+  // max_norm below 0 or NaN, and for a norm_type that is not positive.
+  double clip_grad_norm_(double max_norm, double norm_type = 2.0);
+
   // Facts of the last step; the same on every rank.
   const PipelineReport& report() const;
 

@@ -141,9 +141,12 @@ void Model::broadcast_buffers(int source) {
 }
 
 void Model::close_gradients(std::string_view what) {
-  const std::lock_guard lock(parts_.mutex);
-  parts_.note_backward();
-  parts_.driver.close_sum(what);
+  {
+    const std::lock_guard lock(parts_.mutex);
+    parts_.note_backward();
+    parts_.driver.close_sum(what);
+  }
+  if (const auto others = other_parts()) others->gradients_ended();
 }
 
 void Model::zero_grad() {
@@ -180,6 +183,7 @@ void Model::end_no_sync() noexcept {
 }
 
 void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
+  if (other_parts()) close_gradients("a step");
   const std::lock_guard lock(parts_.mutex);
   parts_.note_backward();
   parts_.performer.set_update(update);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/events.h"
+#include "engine/other_parts.h"
 #include "engine/parts.h"
 
 namespace fsdp::engine {
@@ -50,6 +51,9 @@ class Model {
   void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
   GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
   void scale_now() { parts_.scale_now(); }
+  // The rest of the whole model; null: there is none. Kept as long as its owner lives.
+  void set_other_parts(std::weak_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
+  std::shared_ptr<OtherParts> other_parts() const { return other_parts_.lock(); }
   void add_optimizer_bytes(int64_t bytes) { parts_.optimizer_bytes += bytes; }
 
   // ---- Locked
@@ -122,6 +126,7 @@ class Model {
   Parts parts_;
   Events events_{parts_};
   std::shared_ptr<void> saves_;
+  std::weak_ptr<OtherParts> other_parts_;
 };
 
 }  // namespace fsdp::engine

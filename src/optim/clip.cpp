@@ -36,10 +36,12 @@ NormSum own_norm(engine::Model& model, double norm_type) {
     }
   };
   const auto& units = model.units();
+  const auto others = model.other_parts();
   for (size_t id = 0; id < units.size(); ++id) {
     if (id + 1 < units.size()) memory::read_ahead(units[id + 1]->sum.values());
     const engine::ShardedUnit& unit = *units[id];
     for (size_t i = 0; i < unit.parameters.size(); ++i) {
+      if (others && others->counted_elsewhere(unit.parameters[i].tensor())) continue;
       add(interpose::gradient_of(model.parameters()[unit.first_piece + i].piece));
     }
     memory::put_away(unit.sum.values());
@@ -50,9 +52,13 @@ NormSum own_norm(engine::Model& model, double norm_type) {
 // norm_words of the gradients times their factors.
 torch::Tensor own_norm_words(engine::Model& model, double norm_type) {
   std::vector<torch::Tensor> gradients;
-  for (const ShardedParameter& parameter : model.parameters()) {
-    const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
-    if (gradient.defined()) gradients.push_back(interpose::plain(gradient));
+  const auto others = model.other_parts();
+  for (const auto& unit : model.units()) {
+    for (size_t i = 0; i < unit->parameters.size(); ++i) {
+      if (others && others->counted_elsewhere(unit->parameters[i].tensor())) continue;
+      const torch::Tensor& gradient = interpose::gradient_of(model.parameters()[unit->first_piece + i].piece);
+      if (gradient.defined()) gradients.push_back(interpose::plain(gradient));
+    }
   }
   // This rank may have none where others do.
   if (gradients.empty()) gradients.push_back(torch::empty({0}, model.parameters()[0].piece.options()));
@@ -66,6 +72,12 @@ NormSum::Words on_host(const torch::Tensor& words) {
   return values;
 }
 
+torch::Tensor as_tensor(const NormSum::Words& words) {
+  torch::Tensor message = torch::empty({NormSum::kWords}, torch::kInt64);
+  std::ranges::copy(words, message.mutable_data_ptr<int64_t>());
+  return message;
+}
+
 NormSum norm_of_all_ranks(engine::Model& model, double norm_type) {
   const NormSum::Words own =
       lies_on_cpu(model) ? own_norm(model, norm_type).words() : on_host(own_norm_words(model, norm_type));
@@ -74,11 +86,21 @@ NormSum norm_of_all_ranks(engine::Model& model, double norm_type) {
     all.add(own);
     return all;
   }
-  torch::Tensor message = torch::empty({NormSum::kWords}, torch::kInt64);
-  std::ranges::copy(own, message.mutable_data_ptr<int64_t>());
-  const auto messages = model.group().all_gather(message);
+  const auto messages = model.group().all_gather(as_tensor(own));
   // The first shard group holds the whole model once.
   for (int rank = 0; rank < model.shards(); ++rank) all.add(on_host(messages[rank]));
+  return all;
+}
+
+// Adds the sums of the models' other parts, of which there is one set.
+NormSum over_all_parts(std::span<engine::Model* const> models, const NormSum& own, double norm_type) {
+  std::shared_ptr<engine::OtherParts> others;
+  for (const engine::Model* model : models) {
+    if (!others) others = model->other_parts();
+  }
+  if (!others) return own;
+  NormSum all(norm_type);
+  for (const torch::Tensor& words : others->all_gather(as_tensor(own.words()))) all.add(on_host(words));
   return all;
 }
 
@@ -109,8 +131,9 @@ double clip_gradients(std::span<engine::Model* const> models, double max_norm, d
   torch::NoGradGuard no_grad;
   interpose::Unwatched ours;
   close(models, max_norm, norm_type);
-  NormSum sum(norm_type);  // exact, so that neither the models' order nor their ranks show
-  for (engine::Model* model : models) sum.add(norm_of_all_ranks(*model, norm_type));
+  NormSum own(norm_type);  // exact, so that neither the models' order nor their ranks show
+  for (engine::Model* model : models) own.add(norm_of_all_ranks(*model, norm_type));
+  const NormSum sum = over_all_parts(models, own, norm_type);
   const double norm = sum.norm(), factor = max_norm / (norm + kNotZero);
   if (!(factor >= 1.0)) {
     for (engine::Model* model : models) model->scale_gradients(static_cast<float>(factor));
@@ -119,7 +142,8 @@ double clip_gradients(std::span<engine::Model* const> models, double max_norm, d
 }
 
 torch::Tensor clip_gradients_async(std::span<engine::Model* const> models, double max_norm, double norm_type) {
-  if (std::ranges::any_of(models, [](const engine::Model* model) { return lies_on_cpu(*model); })) {
+  if (std::ranges::any_of(models,
+                          [](const engine::Model* model) { return lies_on_cpu(*model) || model->other_parts(); })) {
     return torch::full({}, clip_gradients(models, max_norm, norm_type), torch::kFloat64);
   }
   torch::NoGradGuard no_grad;

@@ -52,7 +52,12 @@ bool unscale_pieces(engine::Model& model, double scale) {
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, not_finite,
                                                  torch::full({}, static_cast<float>(1.0 / scale), options));
   model.group().all_reduce_(not_finite);
-  return not_finite.item<float>() == 0;
+  bool finite = not_finite.item<float>() == 0;
+  if (const auto others = model.other_parts()) {
+    for (const torch::Tensor& other : others->all_gather(torch::tensor({finite})))
+      finite = finite && other.item<bool>();
+  }
+  return finite;
 }
 
 }  // namespace

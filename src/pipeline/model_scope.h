@@ -22,6 +22,7 @@ class ModelScopes {
   explicit ModelScopes(const torch::nn::Module& module);
 
   bool empty() const { return models_.empty(); }
+  const std::vector<std::shared_ptr<engine::Model>>& all() const { return models_; }
 
   class Scope {
    public:

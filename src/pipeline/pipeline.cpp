@@ -34,6 +34,8 @@ double Pipeline::step(
 
 Tensors Pipeline::forward(const Tensors& inputs) { return runner_->forward(inputs); }
 
+double Pipeline::clip_grad_norm_(double max_norm, double norm_type) { return runner_->clip(max_norm, norm_type); }
+
 const PipelineReport& Pipeline::report() const { return runner_->report(); }
 
 }  // namespace fsdp

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "optim/clip.h"
+#include "pipeline/clip_stages.h"
 #include "pipeline/tags.h"
 #include "stages/cuts.h"
 #include "stages/rewrites.h"
@@ -41,6 +43,7 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
       made_(make_blocks(blocks_, layout_, rank_, axis_.device())),
       links_(axis_),
       ties_(made_, layout_, rank_, links_),
+      parts_(std::make_shared<StageParts>(axis_, ties_, links_)),
       fingerprint_(fingerprint(blocks_, options_, layout_)) {
   for (int stage = rank_; stage < layout_.stages(); stage += layout_.ranks) {
     const int first = layout_.first_block(stage);
@@ -64,7 +67,8 @@ const StageSchedule& Runner::schedule_for(int micro_batches, bool with_backward)
 double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& loss) {
   FSDP_CHECK(!failed_, "Pipeline: an earlier step failed, so its gradients are incomplete. Restart the job.");
   const ModelScopes models(root());
-  const int micro_batches = agree_on_micro_batches(axis_, layout_, inputs.size(), targets.size(), fingerprint_);
+  const int micro_batches =
+      agree_on_micro_batches(axis_, layout_, inputs.size(), targets.size(), fingerprint_, !models.empty());
   const StageSchedule& schedule = schedule_for(micro_batches, /*with_backward=*/true);
   const StepRandomness randomness(axis_.device());
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
@@ -80,7 +84,8 @@ double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& l
 Tensors Runner::forward(const Tensors& inputs) {
   FSDP_CHECK(!failed_, "Pipeline: an earlier step failed. Restart the job.");
   const ModelScopes models(root());
-  const int micro_batches = agree_on_micro_batches(axis_, layout_, inputs.size(), std::nullopt, fingerprint_);
+  const int micro_batches =
+      agree_on_micro_batches(axis_, layout_, inputs.size(), std::nullopt, fingerprint_, !models.empty());
   const StepRandomness randomness(axis_.device());
   Call call{.context = {randomness, models, nullptr, micro_batches}, .inputs = inputs};
   call.outputs.resize(has(layout_.stages() - 1) ? micro_batches : 0);
@@ -94,7 +99,10 @@ void Runner::run(Call& call, const StageSchedule& schedule) {
   const auto start = Clock::now();
   for (const StageAction& action : schedule.ranks[rank_]) perform(call, action);
   call.part.seconds = seconds_since(start);
-  if (call.targets != nullptr) ties_.publish();
+  if (call.targets != nullptr) {
+    // Gradients of sharded stages are published when their sum ends.
+    call.context.models.empty() ? ties_.publish() : parts_->step_ran(call.context.models);
+  }
   links_.finish();
   failed_ = false;
 }
@@ -159,6 +167,14 @@ void Runner::run_backward(Call& call, int stage, int micro_batch) {
   Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients));
   if (stage > 0) made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
   call.part.busy_seconds += seconds_since(start);
+}
+
+double Runner::clip(double max_norm, double norm_type) {
+  const ModelScopes models(root());
+  if (models.empty()) return clip_plain_stages(axis_, root(), ties_, max_norm, norm_type);
+  std::vector<engine::Model*> pointers;
+  for (const auto& model : models.all()) pointers.push_back(model.get());
+  return optim::clip_gradients(pointers, max_norm, norm_type);
 }
 
 double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock* clock) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/links.h"
+#include "pipeline/stage_parts.h"
 #include "pipeline/stage_passes.h"
 #include "pipeline/step_facts.h"
 #include "stages/stage_schedule.h"
@@ -21,6 +22,7 @@ class Runner {
   using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
   double step(const Tensors& inputs, const Tensors& targets, const Loss& loss);
   Tensors forward(const Tensors& inputs);
+  double clip(double max_norm, double norm_type);
   const PipelineReport& report() const { return report_; }
 
  private:
@@ -57,6 +59,7 @@ class Runner {
   StageBlocks made_;
   Links links_;
   TiedGradients ties_;
+  std::shared_ptr<StageParts> parts_;                 // models of this rank's stages hold it weakly
   std::vector<std::unique_ptr<StagePasses>> passes_;  // of this rank's stages
   uint64_t fingerprint_;
   std::map<std::pair<int, bool>, stages::StageSchedule> schedules_;  // by micro-batches, and whether with backwards

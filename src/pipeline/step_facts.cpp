@@ -34,10 +34,10 @@ uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOpt
 }
 
 int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
-                           uint64_t fingerprint) {
-  const auto facts = torch::tensor(
-      {static_cast<int64_t>(inputs), targets ? static_cast<int64_t>(*targets) : -1, static_cast<int64_t>(fingerprint)},
-      torch::kInt64);
+                           uint64_t fingerprint, bool sharded) {
+  const auto facts = torch::tensor({static_cast<int64_t>(inputs), targets ? static_cast<int64_t>(*targets) : -1,
+                                    static_cast<int64_t>(fingerprint), int64_t{sharded}},
+                                   torch::kInt64);
   const Tensors all = axis.all_gather(facts);
   const auto& names = axis.state()->world_ranks();
   const auto name_of_rank = [&](int rank) { return names.empty() ? rank : names[rank]; };
@@ -48,6 +48,11 @@ int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs
         "Pipeline: rank {} and rank {} have other blocks, cuts or schedules. Construct the pipeline with the same "
         "arguments on all ranks.",
         name_of_rank(0), name_of_rank(rank));
+    FSDP_CHECK(
+        fact(rank, 3) == fact(0, 3),
+        "Pipeline: the stages of rank {} are sharded, and those of rank {} are not. Shard the stages of all ranks, "
+        "or of none.",
+        name_of_rank(fact(0, 3) != 0 ? 0 : rank), name_of_rank(fact(0, 3) != 0 ? rank : 0));
     FSDP_CHECK((fact(rank, 1) < 0) == (fact(0, 1) < 0),
                "Pipeline: rank {} calls step, and rank {} calls forward. Make the same call on all ranks.",
                name_of_rank(fact(0, 1) < 0 ? rank : 0), name_of_rank(fact(0, 1) < 0 ? 0 : rank));

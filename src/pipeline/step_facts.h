@@ -15,9 +15,10 @@ uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOpt
                      const StageLayout& layout);
 
 // The number of micro-batches: of inputs on the rank of the first stage, and of targets on that of the last, if the
-// call has targets. A collective. Throws Error on every rank if they differ or are 0, or if the fingerprints differ.
+// call has targets. A collective. Throws Error on every rank if they differ or are 0, and if ranks differ in their
+// fingerprints or in whether their stages are sharded.
 int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
-                           uint64_t fingerprint);
+                           uint64_t fingerprint, bool sharded);
 
 // A rank's part in a step.
 struct StepPart {

@@ -1,12 +1,33 @@
 #include "pipeline/tied_gradients.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/model.h"
 #include "pipeline/tags.h"
+#include "pipeline/tied_shards.h"
 
 namespace fsdp::pipeline {
+
+namespace {
+
+torch::Tensor whole_gradient(const torch::Tensor& parameter) {
+  auto model = engine::Model::of(parameter);
+  return model ? ShardedGradient(std::move(model), parameter).whole() : parameter.grad();
+}
+
+void write_gradient(torch::Tensor& parameter, const torch::Tensor& whole) {
+  if (auto model = engine::Model::of(parameter)) {
+    ShardedGradient(std::move(model), parameter).write(whole);
+  } else {
+    // A copy: clipping multiplies each parameter's gradient in place.
+    parameter.mutable_grad() = whole.defined() ? whole.clone() : whole;
+  }
+}
+
+}  // namespace
 
 TiedGradients::TiedGradients(const StageBlocks& blocks, const StageLayout& layout, int rank, Links& links)
     : blocks_(blocks), layout_(layout), rank_(rank), links_(links) {
@@ -73,34 +94,24 @@ void TiedGradients::pass_on(int first, int last, int micro_batch) {
 }
 
 void TiedGradients::publish() {
-  for (End& end : ends_) {
-    if (!end.parameter.requires_grad()) continue;
-    if (end.copy == 0) {
-      for (size_t copy = 1; copy < tie_of(end).copies.size(); ++copy) {
-        const torch::Tensor& gradient = end.parameter.grad();
-        if (const int peer = rank_of(end.tie, copy); peer != rank_) links_.send({gradient}, peer, tie_tag(end.tie));
-      }
+  std::map<int, torch::Tensor> here;  // whole gradients of this rank's homes, by tie
+  for (const End& end : ends_) {
+    if (!end.parameter.requires_grad() || end.copy != 0) continue;
+    const torch::Tensor& gradient = here[end.tie] = whole_gradient(end.parameter);
+    for (size_t copy = 1; copy < tie_of(end).copies.size(); ++copy) {
+      if (const int peer = rank_of(end.tie, copy); peer != rank_) links_.send({gradient}, peer, tie_tag(end.tie));
     }
   }
   for (End& end : ends_) {
     if (!end.parameter.requires_grad() || end.copy == 0) continue;
     const int home = rank_of(end.tie, 0);
-    torch::Tensor gradient;
-    if (home == rank_) {
-      gradient = end_of(end.tie, 0).parameter.grad();
-    } else {
-      gradient = links_.receive(home, tie_tag(end.tie)).take().at(0);
-    }
-    // A copy: clipping multiplies each parameter's gradient in place.
-    end.parameter.mutable_grad() = gradient.defined() ? gradient.clone() : gradient;
+    write_gradient(end.parameter,
+                   home == rank_ ? here.at(end.tie) : links_.receive(home, tie_tag(end.tie)).take().at(0));
   }
 }
 
-TiedGradients::End& TiedGradients::end_of(int tie, size_t copy) {
-  for (End& end : ends_) {
-    if (end.tie == tie && end.copy == copy) return end;
-  }
-  FSDP_INVARIANT(false, "copy {} of tie {} is on another rank", copy, tie);
+bool TiedGradients::is_copy(const torch::Tensor& parameter) const {
+  return std::ranges::any_of(ends_, [&](const End& end) { return end.copy != 0 && end.parameter.is_same(parameter); });
 }
 
 }  // namespace fsdp::pipeline

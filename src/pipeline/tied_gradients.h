@@ -29,8 +29,11 @@ class TiedGradients {
   void add_roots(int first, int last, int micro_batch, Tensors& roots, Tensors& gradients);
   // After it: passes the sums on.
   void pass_on(int first, int last, int micro_batch);
-  // All micro-batches are over: every copy's gradient becomes the home's.
+  // All micro-batches are over, and sums of sharded models have ended: every copy's gradient becomes the home's.
   void publish();
+  // True if the parameter is a copy, and not the home: a norm does not count it.
+  bool is_copy(const torch::Tensor& parameter) const;
+  // True if this rank has no tied parameter.
   bool empty() const { return ends_.empty(); }
 
  private:
@@ -45,7 +48,6 @@ class TiedGradients {
   const Tie& tie_of(const End& end) const { return blocks_.ties[end.tie]; }
   int block_of(const End& end) const { return tie_of(end).copies[end.copy].block; }
   int rank_of(int tie, size_t copy) const;
-  End& end_of(int tie, size_t copy);
 
   const StageBlocks& blocks_;
   const StageLayout& layout_;

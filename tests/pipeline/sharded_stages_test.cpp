@@ -61,6 +61,7 @@ ShardedResult train_sharded_stage(World pipeline_axis, World data_axis, const Sh
     result.losses.push_back(
         pipeline.step(tokens_of_rank(model, step, data_axis.rank(), data_axis.size(), /*next=*/false),
                       tokens_of_rank(model, step, data_axis.rank(), data_axis.size(), /*next=*/true), token_loss));
+    result.losses.push_back(sharded.clip_grad_norm_(0.5));
     optimizer.step();
     optimizer.zero_grad();
   }
@@ -95,6 +96,7 @@ ShardedResult train_in_rounds(World alone, const ShardedCase& one) {
       }
     }
     result.losses.push_back(losses[0] / kShardedMicroBatches);
+    result.losses.push_back(sharded.clip_grad_norm_(0.5));
     optimizer.step();
     optimizer.zero_grad();
   }
@@ -136,7 +138,12 @@ INSTANTIATE_TEST_SUITE_P(Meshes, ShardedStages,
                                            ShardedCase{Strategy::ShardGradOp, ZeroBubble},
                                            ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward},
                                            ShardedCase{Strategy::NoShard, Interleaved, 2, 2, 2},
-                                           ShardedCase{Strategy::NoShard, ZeroBubble}),
+                                           ShardedCase{Strategy::NoShard, ZeroBubble},
+                                           ShardedCase{Strategy::FullShard, OneForwardOneBackward, 2, 2, 1, true},
+                                           ShardedCase{Strategy::FullShard, Interleaved, 3, 2, 2, true},
+                                           ShardedCase{Strategy::NoShard, ZeroBubble, 2, 2, 1, true},
+                                           ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward, 2, 1, 1, true},
+                                           ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward, 2, 3, 1, true}),
                          [](const auto& info) { return ::testing::PrintToString(info.param); });
 
 }  // namespace
