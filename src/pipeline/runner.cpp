@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "optim/clip.h"
+#include "pipeline/action_error.h"
 #include "pipeline/clip_stages.h"
 #include "pipeline/tags.h"
 #include "stages/cuts.h"
 #include "stages/rewrites.h"
 #include "stages/schedules.h"
 #include "stages/validate.h"
+#include "world/state.h"
 
 namespace fsdp::pipeline {
 
@@ -25,10 +27,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The forwards alone.
+// The forwards and their messages alone. They have an order that every rank can follow, as the whole has.
 StageSchedule forwards_of(StageSchedule schedule) {
-  for (auto& actions : schedule.ranks)
-    std::erase_if(actions, [](const StageAction& action) { return action.kind != Kind::Forward; });
+  for (auto& actions : schedule.ranks) {
+    std::erase_if(actions, [](const StageAction& action) {
+      return action.kind != Kind::Forward && action.kind != Kind::SendForward && action.kind != Kind::ReceiveForward;
+    });
+  }
   return schedule;
 }
 
@@ -57,10 +62,10 @@ const StageSchedule& Runner::schedule_for(int micro_batches, bool with_backward)
   StageSchedule& schedule = place->second;
   if (!is_new) return schedule;
   const auto generate = stages::named_schedule(name_of(options_.schedule)).generate;
-  schedule = generate(layout_.ranks, options_.stages_per_rank, micro_batches);
+  schedule =
+      stages::add_messages(stages::without_idle(generate(layout_.ranks, options_.stages_per_rank, micro_batches)));
+  stages::validate(schedule);
   if (!with_backward) schedule = forwards_of(std::move(schedule));
-  schedule = stages::add_messages(stages::without_idle(std::move(schedule)));
-  if (with_backward) stages::validate(schedule);
   return schedule;
 }
 
@@ -97,7 +102,9 @@ Tensors Runner::forward(const Tensors& inputs) {
 void Runner::run(Call& call, const StageSchedule& schedule) {
   failed_ = true;
   const auto start = Clock::now();
-  for (const StageAction& action : schedule.ranks[rank_]) perform(call, action);
+  for (const StageAction& action : schedule.ranks[rank_]) {
+    at_place([&] { return place_of(action); }, [&] { perform(call, action); });
+  }
   call.part.seconds = seconds_since(start);
   if (call.targets != nullptr) {
     // Gradients of sharded stages are published when their sum ends.
@@ -138,7 +145,32 @@ void Runner::send(const Way& way) {
 
 Tensors Runner::take(const Way& way) {
   if (auto here = made_here_.extract(way)) return std::move(here.mapped());
-  return arriving_.extract(way).mapped().take();
+  const auto& [stage, backward, micro_batch] = way;
+  const int from = backward ? stage + 1 : stage - 1;
+  return at_place(
+      [&] {
+        return fmt::format("waiting for {} of stage {}, which is on {}", backward ? "the gradients" : "the output",
+                           from, rank_name(from));
+      },
+      [&] { return arriving_.extract(way).mapped().take(); });
+}
+
+std::string Runner::rank_name(int stage) const {
+  const auto& names = axis_.state()->world_ranks();
+  const int rank = layout_.rank_of(stage);
+  return fmt::format("rank {}", names.empty() ? rank : names[rank]);
+}
+
+std::string Runner::place_of(const StageAction& action) const {
+  const int first = layout_.first_block(action.stage), last = first + layout_.cuts[action.stage] - 1;
+  const char* pass =
+      action.kind == Kind::Forward || action.kind == Kind::SendForward || action.kind == Kind::ReceiveForward
+          ? "forward"
+          : "backward";
+  return fmt::format("stage {} ({}), {} of micro-batch {}", action.stage,
+                     first == last ? fmt::format("block {}", blocks_[first].name)
+                                   : fmt::format("blocks {} to {}", blocks_[first].name, blocks_[last].name),
+                     pass, action.micro_batch);
 }
 
 void Runner::run_forward(Call& call, int stage, int micro_batch) {

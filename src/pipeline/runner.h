@@ -45,6 +45,8 @@ class Runner {
   void run_backward(Call& call, int stage, int micro_batch);
   void send(const Way& way);
   Tensors take(const Way& way);
+  std::string place_of(const stages::StageAction& action) const;
+  std::string rank_name(int stage) const;
   // Fills the report. Returns the sum of the losses.
   double note(const Call& call, const stages::StageSchedule& schedule, BlockClock* clock);
   bool has(int stage) const { return layout_.rank_of(stage) == rank_; }

@@ -26,7 +26,7 @@ void check_outputs(const PipelineBlock& block, const Tensors& outputs) {
     FSDP_CHECK(
         outputs[i].layout() == torch::kStrided && !outputs[i].is_nested(),
         "Pipeline: output {} of block {} is {}, expected a dense tensor. Convert it to a dense one in the block.", i,
-        block.name, toString(outputs[i].layout()));
+        block.name, c10::str(outputs[i].layout()));
     FSDP_CHECK(outputs[i].dim() <= collectives::TensorHeader::kMostDims,
                "Pipeline: output {} of block {} has {} dimensions, expected at most {}.", i, block.name,
                outputs[i].dim(), collectives::TensorHeader::kMostDims);
