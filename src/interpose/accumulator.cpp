@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -34,6 +35,7 @@ class GradientAccumulator final : public OwnNode {
     return torch::autograd::impl::post_acc_grad_hooks(parameter_);
   }
 
+  const torch::Tensor& parameter() const { return parameter_; }
   const std::shared_ptr<Link>& link() const { return storage_->link(); }
   torch::Tensor place() const {
     Listener* listener = storage_->link()->listener;
@@ -72,11 +74,6 @@ class GradientAccumulator final : public OwnNode {
   int index_;
 };
 
-bool has_hooks(Node& node) {
-  return !node.tensor_pre_hooks().empty() || node.tensor_post_acc_grad_hooks() || !node.pre_hooks().empty() ||
-         !node.post_hooks().empty() || !node.retains_grad_hooks().empty();
-}
-
 // Null where hooks see the gradient on its way.
 GradientAccumulator* unseen_accumulator(Node* node) {
   auto* accumulator = dynamic_cast<GradientAccumulator*>(node);
@@ -98,6 +95,17 @@ GradientAccumulator* accumulator_behind(const torch::Tensor& transposed) {
 }
 
 }  // namespace
+
+torch::Tensor leaf_of(const Node& node) {
+  if (const auto* ours = dynamic_cast<const GradientAccumulator*>(&node)) return ours->parameter();
+  const auto* other = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+  return other != nullptr ? other->variable : torch::Tensor();
+}
+
+bool has_hooks(Node& node) {
+  return !node.tensor_pre_hooks().empty() || node.tensor_post_acc_grad_hooks() || !node.pre_hooks().empty() ||
+         !node.post_hooks().empty() || !node.retains_grad_hooks().empty();
+}
 
 std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor) {
   std::vector<std::shared_ptr<Link>> links;

@@ -3,6 +3,7 @@
 // Threads: gradients arrive on autograd's threads for backward passes.
 #pragma once
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
 #include <memory>
@@ -20,6 +21,11 @@ std::shared_ptr<void> install_accumulator(const torch::Tensor& parameter,
 
 // The links of all parameters from which the tensor was computed, as far as its graph shows; each once.
 std::vector<std::shared_ptr<Link>> links_behind(const torch::Tensor& tensor);
+
+// The leaf whose gradient ends at the node: an accumulator of ours, or autograd's own. Undefined for other nodes.
+torch::Tensor leaf_of(const torch::autograd::Node& node);
+// True if functions of the user see gradients before or behind the node.
+bool has_hooks(torch::autograd::Node& node);
 
 // True if the tensor is such a leaf without hooks, so that only its listener sees its gradient.
 bool gradient_goes_in_place(const torch::Tensor& parameter);

@@ -3,6 +3,8 @@
 #include <ATen/ExpandUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 #include "interpose/accumulator.h"
 #include "interpose/recomputation.h"
 
@@ -17,6 +19,13 @@ using torch::autograd::variable_list;
 
 // How a layer's weight [rows, columns] is given.
 enum class Given { Itself, Transposed };
+
+// Who gets the product of a backward that leaves it.
+struct ProductsTaker : torch::CustomClassHolder {
+  explicit ProductsTaker(LeaveProduct leave) : leave(std::move(leave)) {}
+  LeaveProduct leave;
+};
+constexpr const char* kTaker = "products' taker";
 
 // The matrix of all rows of the leading dimensions.
 Tensor as_matrix(const Tensor& tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
@@ -46,15 +55,24 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace<given>> {
       of_bias = at::sum_to(gradient, at::IntArrayRef{gradient.size(1)});
     if (context->needs_input_grad(0))
       of_input = gradient.mm(given == Given::Itself ? weight : weight.t()).view_as(input);
+    const auto form = given == Given::Itself ? WeightProduct::Form::Weight : WeightProduct::Form::Transposed;
     if (context->needs_input_grad(1)) {
-      Tensor place = gradient_destination(weight);
-      const Tensor rows = as_matrix(input);
-      of_weight = place.defined() ? at::mm_out(place, gradient.t(), rows) : gradient.t().mm(rows);
-      if (given == Given::Transposed) of_weight = of_weight.t();
+      of_weight = WeightProduct{weight, as_matrix(input), gradient, form}.compute();
+    } else if (const auto taker = context->saved_data.find(kTaker); taker != context->saved_data.end()) {
+      c10::static_intrusive_pointer_cast<ProductsTaker>(taker->second.toCapsule())
+          ->leave({weight, as_matrix(input), gradient, form});
     }
     return {of_input, of_weight, of_bias};
   }
 };
+
+// Null for a node of another kind.
+AutogradContext* context_of(torch::autograd::Node& node) {
+  using torch::autograd::CppNode;
+  if (auto* itself = dynamic_cast<CppNode<LinearInPlace<Given::Itself>>*>(&node)) return &itself->ctx_;
+  auto* transposed = dynamic_cast<CppNode<LinearInPlace<Given::Transposed>>*>(&node);
+  return transposed != nullptr ? &transposed->ctx_ : nullptr;
+}
 
 bool has_tangent(const Tensor& tensor) { return tensor._fw_grad(/*level=*/0).defined(); }
 
@@ -106,6 +124,18 @@ Tensor product_in_place(const Tensor& bias, const Tensor& input, const Tensor& t
                         const Scalar&) {
   about_to_save({&input, &transposed});
   return LinearInPlace<Given::Transposed>::apply(input, transposed, std::optional<Tensor>(bias));
+}
+
+bool is_linear_in_place(const torch::autograd::Node& node) {
+  return context_of(const_cast<torch::autograd::Node&>(node)) != nullptr;
+}
+
+void leave_product(torch::autograd::Node& layer, LeaveProduct leave) {
+  AutogradContext& context = *context_of(layer);
+  context.saved_data.erase(kTaker);
+  if (leave) {
+    context.saved_data[kTaker] = torch::IValue::make_capsule(c10::make_intrusive<ProductsTaker>(std::move(leave)));
+  }
 }
 
 }  // namespace fsdp::interpose

@@ -10,6 +10,8 @@
 
 #include <optional>
 
+#include "interpose/weight_product.h"
+
 namespace fsdp::interpose {
 
 // True if `linear_in_place` can replace at::linear for these arguments: autograd records, and the weight is a
@@ -31,5 +33,11 @@ bool product_goes_in_place(const torch::Tensor& bias, const torch::Tensor& input
                            const torch::Scalar& beta, const torch::Scalar& alpha);
 torch::Tensor product_in_place(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& transposed,
                                const torch::Scalar& beta, const torch::Scalar& alpha);
+
+// True if the node is one of these layers'. The weight's edge is number 1.
+bool is_linear_in_place(const torch::autograd::Node& node);
+// A backward of the layer in which autograd does not want the weight's gradient passes its product to `leave`; none:
+// it does not.
+void leave_product(torch::autograd::Node& layer, LeaveProduct leave);
 
 }  // namespace fsdp::interpose

@@ -1,0 +1,166 @@
+// Backwards of sharded models in two parts, first the inputs' gradients and later the parameters': the bits of one
+// process that runs them undivided.
+#include "interpose/later_products.h"
+
+#include <fmt/format.h>
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/model.h"
+#include "support/models.h"
+#include "support/oracle.h"
+#include "support/run_ranks.h"
+#include "support/tied_models.h"
+#include "support/train_sharded.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::Job;
+using fsdp::testing::run_ranks;
+using interpose::LaterProducts;
+using ::testing::IsEmpty;
+using testing_models::TestModel;
+using testing_models::Training;
+using testing_models::Unsharded;
+using testing_models::Weights;
+using torch::Tensor;
+
+constexpr int kLaterBatches = 4, kLaterSteps = 3;
+constexpr double kLaterRate = 1e-2;
+
+// Forwards, gradients of inputs, and weights' gradients of micro-batches: in the order of a schedule without bubbles,
+// and one after the other.
+constexpr const char* kLaterOrders[] = {"F0 F1 I0 F2 I1 W0 F3 I2 I3 W1 W2 W3", "F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3"};
+
+// A matrix that is used twice in a row, a recomputed block with biases, and a norm. Its inputs have gradients.
+struct LaterStage : torch::nn::Module {
+  LaterStage()
+      : matrix(register_parameter("matrix", torch::randn({12, 12}) / 3)),
+        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({12})))),
+        up(register_module("up", torch::nn::Linear(12, 30))),
+        down(register_module("down", torch::nn::Linear(30, 12))) {}
+  Tensor forward(const Tensor& x) {
+    const auto block = [this](const Tensor& h) { return down(torch::tanh(up(norm(h)))); };
+    return x + activation_checkpoint(block, x.matmul(matrix).matmul(matrix));
+  }
+
+  Tensor matrix;
+  torch::nn::LayerNorm norm;
+  torch::nn::Linear up, down;
+};
+
+// A model, and the inputs of its last forward that have gradients.
+struct InputsModel {
+  TestModel model;
+  std::shared_ptr<std::vector<Tensor>> inputs = std::make_shared<std::vector<Tensor>>();
+};
+
+InputsModel make_stages() {
+  torch::manual_seed(8);
+  torch::nn::Sequential stages(std::make_shared<LaterStage>(), std::make_shared<LaterStage>());
+  InputsModel staged;
+  staged.model = {stages.ptr(), [stages, inputs = staged.inputs](int64_t b) mutable {
+                    const auto dtype = stages->parameters()[0].scalar_type();
+                    Tensor x = testing_models::values_for(b, {4, 12}).to(dtype).requires_grad_();
+                    *inputs = {x};
+                    return stages->forward(x).pow(2).sum();
+                  }};
+  return staged;
+}
+
+struct InputsKind {
+  const char* name;
+  std::function<InputsModel()> make;
+  std::optional<torch::ScalarType> dtype = {};
+};
+std::vector<InputsKind> inputs_kinds() {
+  return {{"stages", make_stages},
+          {"stages in bf16", make_stages, torch::kBFloat16},
+          {"GPT with a tied embedding", [] { return InputsModel{testing_models::make_gpt()}; }},
+          {"GPT in bf16", [] { return InputsModel{testing_models::make_gpt()}; }, torch::kBFloat16},
+          {"tied over units", [] { return InputsModel{testing_models::make_tied(testing_models::Tied::Across)}; }}};
+}
+
+Weights undivided(const InputsKind& kind, int ranks) {
+  const InputsModel staged = kind.make();
+  const int64_t batches = ranks * kLaterBatches;
+  Unsharded unsharded(staged.model.module, {.micro_batches = batches, .lr = kLaterRate, .param_dtype = kind.dtype});
+  for (int64_t b = 0; b < kLaterSteps * batches; ++b) {
+    unsharded.add([&] { return staged.model.loss(b); });
+    if ((b + 1) % batches == 0) unsharded.step();
+  }
+  return unsharded.weights();
+}
+
+struct OpenBatch {
+  Tensor loss;
+  std::vector<Tensor> inputs;
+  LaterProducts later;
+};
+
+Weights divided(const InputsKind& kind, const std::string& order, World& world, Options options, bool names) {
+  const InputsModel staged = kind.make();
+  options.mixed_precision = {.param_dtype = kind.dtype};
+  auto sharded = shard(*staged.model.module, world, std::move(options));
+  sharded.set_gradient_divisor(world.size() * kLaterBatches);
+  AdamW optimizer(sharded, {.lr = kLaterRate});
+  for (int step = 0; step < kLaterSteps; ++step) {
+    std::vector<OpenBatch> batches(kLaterBatches);
+    for (size_t i = 0; i < order.size(); i += 3) {
+      const int number = order[i + 1] - '0';
+      OpenBatch& batch = batches[number];
+      std::optional<MicroBatch> scope;
+      if (names) scope.emplace(sharded, number);
+      if (order[i] == 'F') {
+        batch.loss = staged.model.loss((step * kLaterBatches + number) * world.size() + world.rank());
+        batch.inputs = *staged.inputs;
+      } else if (order[i] == 'I') {
+        batch.later.backward_to_inputs({std::exchange(batch.loss, {})}, {{}}, batch.inputs);
+      } else {
+        batch.later.run();
+      }
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const CommunicationReport report = sharded.communication();
+  EXPECT_EQ(report.late_gradients, 0);
+  if (world.size() > 1) {
+    const auto units = static_cast<int64_t>(sharded.model().units().size());
+    EXPECT_EQ(report.reductions, units * kLaterBatches * kLaterSteps) << "one for each unit and micro-batch";
+  }
+  return testing_models::whole_weights(*staged.model.module, sharded);
+}
+
+class LaterProductsOfShards : public ::testing::TestWithParam<Job> {};
+
+TEST_P(LaterProductsOfShards, HaveTheBitsOfOneProcessThatDividesNothing) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const InputsKind& kind : inputs_kinds()) {
+      const Weights expected = undivided(kind, world.size());
+      for (const auto& [strategy, options] : testing_models::every_strategy(world.size())) {
+        for (const char* order : kLaterOrders) {
+          for (bool names : {false, true}) {
+            const bool in_flight = order == kLaterOrders[0];
+            if (in_flight && !names) continue;
+            EXPECT_THAT(testing_models::differences(expected, divided(kind, order, world, options, names)), IsEmpty())
+                << kind.name << ", " << strategy << ", " << order << ", with names " << names;
+          }
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LaterProductsOfShards,
+                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
+                                           Job{3, "gloo"}));
+
+}  // namespace
+}  // namespace fsdp
