@@ -18,6 +18,7 @@ namespace fsdp::schedule {
 struct MicroBatchUses {
   std::vector<int> forward_uses;  // of each unit; zeros after a backward
   // The rest is of named ones.
+  std::vector<int> uses_before = {};   // its forward's, after the first backward
   std::optional<int64_t> writes = {};  // of the shards, before its first use; none: it was not used
   bool forward_has_begun = false;      // with gradients
   bool had_backward = false;
@@ -36,6 +37,10 @@ class OpenMicroBatches {
     return std::exchange(number_, number);
   }
   const MicroBatchUses& present() const { return *present_; }
+  // By the forward that the present backward belongs to.
+  int uses_of(UnitId unit) const {
+    return present_->uses_before.empty() ? present_->forward_uses[unit] : present_->uses_before[unit];
+  }
   bool is_named() const { return number_.has_value(); }
 
   // An operator of a forward with gradients begins, after so many writes of the shards. True if it is the first of the
@@ -53,8 +58,10 @@ class OpenMicroBatches {
   // True if the shards were written since the first use of the named micro-batch.
   bool is_outdated(int64_t writes) const { return number_ && present_->writes.value_or(writes) != writes; }
   void backward_begins() { present_->had_backward = true; }
-  // Another backward of the same forward, as of a retained graph, is one without uses before it.
+  // Another backward of the same forward is one without uses before it: that of a retained graph, or the gradients of
+  // parameters that come later than those of inputs.
   void backward_ends() {
+    if (number_ && present_->uses_before.empty()) present_->uses_before = present_->forward_uses;
     present_->forward_uses.assign(present_->forward_uses.size(), 0);
     in_forward_ = false;
   }

@@ -129,7 +129,7 @@ class Schedule {
   bool pinned(UnitId unit) const { return residency_.pinned(unit); }
   // True if the forward of this micro-batch used the unit, and did so in one go.
   bool used_once(UnitId unit) const {
-    return (period_ == Period::Training || micro_batches_.is_named()) && forward_uses()[unit] == 1;
+    return (period_ == Period::Training || micro_batches_.is_named()) && micro_batches_.uses_of(unit) == 1;
   }
   // Events belong to the micro-batch of this name until `end_micro_batch` with the name before, which this returns.
   std::optional<int64_t> begin_micro_batch(int64_t number) {

@@ -34,9 +34,16 @@ using torch::Tensor;
 constexpr int kLaterBatches = 4, kLaterSteps = 3;
 constexpr double kLaterRate = 1e-2;
 
-// Forwards, gradients of inputs, and weights' gradients of micro-batches: in the order of a schedule without bubbles,
-// and one after the other.
-constexpr const char* kLaterOrders[] = {"F0 F1 I0 F2 I1 W0 F3 I2 I3 W1 W2 W3", "F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3"};
+// Forwards (F), gradients of inputs (I) and of weights (W) of micro-batches, and whole backwards (B).
+struct LaterOrder {
+  std::string events;
+  bool in_flight = true;  // several micro-batches: they need names
+};
+std::vector<LaterOrder> later_orders() {
+  return {{"F0 F1 I0 F2 I1 W0 F3 I2 I3 W1 W2 W3"},
+          {"F0 F1 I0 W0 B1 F2 F3 I2 W2 B3"},
+          {"F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3", false}};
+}
 
 // A matrix that is used twice in a row, a recomputed block with biases, and a norm. Its inputs have gradients.
 struct LaterStage : torch::nn::Module {
@@ -74,6 +81,30 @@ InputsModel make_stages() {
   return staged;
 }
 
+// Its blocks run backwards of their own, in the first part.
+struct LaterReversible : torch::nn::Module {
+  LaterReversible() {
+    std::vector<ReversibleBlock> blocks;
+    for (int i = 0; i < 2; ++i)
+      blocks.emplace_back(torch::nn::AnyModule(torch::nn::Linear(6, 6)), torch::nn::AnyModule(torch::nn::Linear(6, 6)));
+    sequence = register_module("sequence", ReversibleSequence(blocks));
+    head = register_module("head", torch::nn::Linear(6, 3));
+  }
+  Tensor forward(const Tensor& x) {
+    const auto [first, second] = sequence(x.slice(1, 0, 6), x.slice(1, 6));
+    return head(first) * head(second);
+  }
+
+  ReversibleSequence sequence{nullptr};
+  torch::nn::Linear head{nullptr};
+};
+
+InputsModel make_reversible_stage() {
+  torch::manual_seed(9);
+  const auto net = std::make_shared<LaterReversible>();
+  return {{net, [net](int64_t b) { return net->forward(testing_models::values_for(b, {4, 12})).pow(2).sum(); }}};
+}
+
 struct InputsKind {
   const char* name;
   std::function<InputsModel()> make;
@@ -84,6 +115,7 @@ std::vector<InputsKind> inputs_kinds() {
           {"stages in bf16", make_stages, torch::kBFloat16},
           {"GPT with a tied embedding", [] { return InputsModel{testing_models::make_gpt()}; }},
           {"GPT in bf16", [] { return InputsModel{testing_models::make_gpt()}; }, torch::kBFloat16},
+          {"reversible", make_reversible_stage},
           {"tied over units", [] { return InputsModel{testing_models::make_tied(testing_models::Tied::Across)}; }}};
 }
 
@@ -104,7 +136,7 @@ struct OpenBatch {
   LaterProducts later;
 };
 
-Weights divided(const InputsKind& kind, const std::string& order, World& world, Options options, bool names) {
+Weights divided(const InputsKind& kind, const LaterOrder& order, World& world, Options options, bool names) {
   const InputsModel staged = kind.make();
   options.mixed_precision = {.param_dtype = kind.dtype};
   auto sharded = shard(*staged.model.module, world, std::move(options));
@@ -112,15 +144,19 @@ Weights divided(const InputsKind& kind, const std::string& order, World& world, 
   AdamW optimizer(sharded, {.lr = kLaterRate});
   for (int step = 0; step < kLaterSteps; ++step) {
     std::vector<OpenBatch> batches(kLaterBatches);
-    for (size_t i = 0; i < order.size(); i += 3) {
-      const int number = order[i + 1] - '0';
+    const CommunicationReport before = sharded.communication();
+    for (size_t i = 0; i < order.events.size(); i += 3) {
+      const char event = order.events[i];
+      const int number = order.events[i + 1] - '0';
       OpenBatch& batch = batches[number];
       std::optional<MicroBatch> scope;
       if (names) scope.emplace(sharded, number);
-      if (order[i] == 'F') {
+      if (event == 'F') {
         batch.loss = staged.model.loss((step * kLaterBatches + number) * world.size() + world.rank());
         batch.inputs = *staged.inputs;
-      } else if (order[i] == 'I') {
+      } else if (event == 'B') {
+        std::exchange(batch.loss, {}).backward();
+      } else if (event == 'I') {
         batch.later.backward_to_inputs({std::exchange(batch.loss, {})}, {{}}, batch.inputs);
       } else {
         batch.later.run();
@@ -128,10 +164,13 @@ Weights divided(const InputsKind& kind, const std::string& order, World& world, 
     }
     optimizer.step();
     optimizer.zero_grad();
+    const CommunicationReport of_step = sharded.communication().since(before);
+    if (step > 1) EXPECT_EQ(of_step.foreseen_gathers, of_step.gathers);
   }
   const CommunicationReport report = sharded.communication();
   EXPECT_EQ(report.late_gradients, 0);
-  if (world.size() > 1) {
+  // A first part after a whole backward may reduce a unit without gradients, for it expects some.
+  if (world.size() > 1 && order.events.find('B') == std::string::npos) {
     const auto units = static_cast<int64_t>(sharded.model().units().size());
     EXPECT_EQ(report.reductions, units * kLaterBatches * kLaterSteps) << "one for each unit and micro-batch";
   }
@@ -145,12 +184,11 @@ TEST_P(LaterProductsOfShards, HaveTheBitsOfOneProcessThatDividesNothing) {
     for (const InputsKind& kind : inputs_kinds()) {
       const Weights expected = undivided(kind, world.size());
       for (const auto& [strategy, options] : testing_models::every_strategy(world.size())) {
-        for (const char* order : kLaterOrders) {
+        for (const LaterOrder& order : later_orders()) {
           for (bool names : {false, true}) {
-            const bool in_flight = order == kLaterOrders[0];
-            if (in_flight && !names) continue;
+            if (order.in_flight && !names) continue;
             EXPECT_THAT(testing_models::differences(expected, divided(kind, order, world, options, names)), IsEmpty())
-                << kind.name << ", " << strategy << ", " << order << ", with names " << names;
+                << kind.name << ", " << strategy << ", " << order.events << ", with names " << names;
           }
         }
       }

@@ -12,6 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 // A pipeline's stage: events of micro-batches by their numbers.
@@ -87,6 +88,36 @@ TEST(StepDriver, GradientsHaveTheirPlacesWhereTheForwardOfANamedMicroBatchLiesPe
   unnamed.backward();
   unnamed.use(2, Mode::Backward);
   EXPECT_FALSE(unnamed.driver.opens_gradient_in_place(2)) << "which forward it had is not known";
+}
+
+// As in a pipeline that computes the gradients of weights later than those of inputs.
+TEST(StepDriver, GradientsThatComeInABackwardOfTheirOwnHaveTheirPlacesAndOneReductionEach) {
+  Stage stage;
+  for (int step = 0; step < 3; ++step) {
+    for (int64_t number : {0, 1}) stage.forward_of(number);
+    stage.script.take();
+    for (int64_t number : {0, 1}) {
+      stage.driver.begin_micro_batch(number);
+      for (UnitId unit : {2, 1, 0}) stage.use(unit, Mode::Backward);
+      stage.driver.backward_ends();
+      stage.driver.end_micro_batch(std::nullopt);
+    }
+    EXPECT_THAT(only(stage.script.take(), {"open", "reduce"}), IsEmpty()) << step;
+    for (int64_t number : {0, 1}) {
+      stage.driver.begin_micro_batch(number);
+      for (UnitId unit : {2, 1, 0}) {
+        stage.driver.note_backward(/*inside=*/true, /*abandoned=*/false);
+        EXPECT_TRUE(stage.driver.opens_gradient_in_place(unit)) << step;
+        for (int parameter : {0, 1}) EXPECT_TRUE(stage.gradient(unit)) << parameter;
+      }
+      stage.driver.backward_ends();
+      stage.driver.end_micro_batch(std::nullopt);
+      const Lines lines = stage.script.take();
+      EXPECT_THAT(only(lines, {"reduce "}), ElementsAre("reduce c", "reduce b", "reduce a")) << step;
+      EXPECT_THAT(only(lines, {"gather"}), IsEmpty()) << "gradients alone need no full unit";
+    }
+    stage.step();
+  }
 }
 
 TEST(StepDriver, EveryNamedMicroBatchBeginsAForward) {
