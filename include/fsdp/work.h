@@ -15,7 +15,8 @@ class Pending;
 // One call that was begun. Copies are of the same call. If all are destroyed, the call goes on, with its tensor; its
 // error is thrown by a later call. At the end of the World a message that is not over is given up, so wait before.
 //
-// In shared memory a long message moves while its rank waits in calls of this World.
+// In shared memory a long message moves while its thread waits in any call of the library, or calls `done`. It does not
+// move while the thread computes.
 class Work {
  public:
   // Nothing: it is over.

@@ -14,6 +14,7 @@
 
 #include "base/failure_latch.h"
 #include "collectives/group.h"
+#include "collectives/pumps.h"
 #include "collectives/status_board.h"
 #include "collectives/transport.h"
 #include "collectives/watchdog.h"
@@ -39,6 +40,7 @@ class Wire final : public Transport {
 
    private:
     std::optional<Watchdog>& watchdog_;
+    const PumpedWait pumped_;
   };
 
   // `names` is how messages call the ranks; empty: by their own number. `calls` are this rank's calls of its worlds.

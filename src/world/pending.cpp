@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "collectives/pumps.h"
 #include "fsdp/work.h"
 
 namespace fsdp {
@@ -15,7 +16,10 @@ void Work::wait() {
   if (const auto& pending = pending_.get()) pending->wait();
 }
 
-bool Work::done() const { return !pending_.get() || pending_->is_over(); }
+bool Work::done() const {
+  collectives::pumps_of_this_thread()->pump();
+  return !pending_.get() || pending_->is_over();
+}
 
 namespace world {
 
@@ -55,6 +59,7 @@ class Background::Task final : public Pending {
     changed_.notify_all();
   }
   void wait() override {
+    const collectives::PumpedWait pumped;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_over_; });
     if (failure_) std::rethrow_exception(failure_);
@@ -83,6 +88,7 @@ Background::~Background() {
     stopping_ = true;
   }
   changed_.notify_all();
+  const collectives::PumpedWait pumped;
   thread_.join();
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "collectives/pumps.h"
 #include "world/device.h"
 #include "world/this_host.h"
 
@@ -126,6 +127,7 @@ bool State::ask_whether_devices_are_shared() const {
 
 std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
                                                    torch::Device device) {
+  const collectives::PumpedWait pumped;
   return collectives::make_group(backend, {.store = store_under(name),
                                            .rank = identity_.rank,
                                            .size = identity_.size,

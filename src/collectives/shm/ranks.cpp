@@ -26,7 +26,7 @@ constexpr int kSpins = 2000;
 // Where ranks share a core, the peer that this rank waits for may need it: so often it is offered.
 constexpr int kSpinsPerYield = 100;
 // How long a rank sleeps before it looks at its peers.
-constexpr timespec kSlice{.tv_sec = 0, .tv_nsec = 10'000'000};
+constexpr std::chrono::microseconds kSlice{10'000};
 
 // Ranks that all wait for so long, each of which has looked at its peers so often meanwhile, wait for ever.
 constexpr std::chrono::seconds kStandstill{2};
@@ -40,8 +40,9 @@ void pause() {
 #endif
 }
 
-void sleep_on(std::atomic<uint32_t>& word, uint32_t expected) {
-  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &kSlice, nullptr, 0);
+void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, std::chrono::microseconds slice) {
+  const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(slice).count()};
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &time, nullptr, 0);
 }
 
 void wake(std::atomic<uint32_t>& word) {
@@ -216,6 +217,7 @@ class Ranks::LongWait {
 bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
                         const Condition& hopeless) {
   note_user();
+  pumps_ = pumps_of_this_thread();
   missing_.assign(ranks.begin(), ranks.end());
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all_arrived(arrived)) return true;
@@ -252,16 +254,17 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
 
 bool Ranks::all_arrived(const Arrived& arrived) {
   if (!works_.empty()) advance();
+  if (!pumps_->is_empty()) pump_pause_.note(pumps_->pump());
   std::erase_if(missing_, arrived);
   return missing_.empty();
 }
 
-// A rank that changes a counter after our check finds us `sleeping`, and rings.
+// A rank that changes a counter after our check finds us `sleeping`, and rings. Those of other groups do not.
 void Ranks::sleep(const Arrived& arrived) {
   Control& own = control_of(rank_);
   own.sleeping.store(1);
   const uint32_t bell = own.bell.load();
-  if (!all_arrived(arrived)) sleep_on(own.bell, bell);
+  if (!all_arrived(arrived)) sleep_on(own.bell, bell, pumps_->is_empty() ? kSlice : pump_pause_.length());
   own.sleeping.store(0);
 }
 

@@ -4,8 +4,9 @@
 // milliseconds of sleep it checks the ranks that it waits for. If one failed, died, left or is silent for longer than
 // the timeout, the wait ends with an error that names it. Time in which this rank was stopped does not count. While
 // everything is in time there is no system call. Meanwhile the rank does work that a peer may be waiting for in its
-// turn (`Work`). When all ranks wait all the same, and go on waiting, they have made different calls: that ends the
-// wait as well. So does a call of a world in which a rank that is missing waits for this one.
+// turn (`Work`), and moves the messages of its thread's other transports (pumps.h). When all ranks wait all the same,
+// and go on waiting, they have made different calls: that ends the wait as well. So does a call of a world in which a
+// rank that is missing waits for this one.
 //
 // One thread at a time. Knows neither tensors nor LibTorch; ranks may be processes or threads.
 #pragma once
@@ -22,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/pumps.h"
 #include "collectives/rank_status.h"
 #include "collectives/shm/control.h"
 #include "collectives/transport.h"
@@ -125,6 +127,8 @@ class Ranks {
   std::vector<int> peers_;
   std::vector<int> descriptors_;  // of the peers' processes, by rank; -1 where there is none any more
   std::vector<Work*> works_;
+  std::shared_ptr<PumpList> pumps_;  // of the thread that waits
+  PumpPause pump_pause_;
   std::vector<int> missing_;
 };
 

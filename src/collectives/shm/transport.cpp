@@ -56,7 +56,8 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   OwnMessage(SharedMemoryTransport& transport, MessageReader& reader, int peer)
       : transport_(transport), reader_(&reader), peer_(peer) {}
   ~OwnMessage() override {
-    if (is_between_two(transfer_.frame.tag)) --transport_.between_two_;
+    transport_.place_.follow();
+    if (is_between_two(transfer_.frame.tag)) transport_.place_.remove_message();
     if (transfer_.done) return;
     writer_ ? writer_->give_up(transfer_) : reader_->give_up(transfer_);
   }
@@ -65,8 +66,9 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   Transfer& transfer() { return transfer_; }
   int peer() const { return peer_; }
   bool is_over() override {
-    if (!transfer_.done) transport_.advance_all();
-    return transfer_.done;
+    transport_.place_.follow();
+    if (!transfer_.done) transport_.pump();
+    return transfer_.done || transport_.failure_;
   }
   bool is_done() const { return transfer_.done; }
 
@@ -76,6 +78,21 @@ class SharedMemoryTransport::OwnMessage final : public Message {
   MessageWriter* writer_ = nullptr;
   MessageReader* reader_ = nullptr;
   int peer_;  // or kAllPeers
+};
+
+// While it lives, this thread waits for messages, and moves them by itself.
+class SharedMemoryTransport::OwnWait {
+ public:
+  explicit OwnWait(SharedMemoryTransport& transport) : transport_(transport) {
+    transport.place_.follow();
+    transport.waits_ = true;
+  }
+  ~OwnWait() { transport_.waits_ = false; }
+  OwnWait(const OwnWait&) = delete;
+  OwnWait& operator=(const OwnWait&) = delete;
+
+ private:
+  SharedMemoryTransport& transport_;
 };
 
 size_t SharedMemoryTransport::bytes_for(int ranks) { return Layout(ranks).bytes; }
@@ -108,7 +125,8 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
 std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, const void* bytes, size_t size, int peer,
                                                       int tag) {
   auto message = std::make_unique<OwnMessage>(*this, writer, peer);
-  if (is_between_two(tag)) ++between_two_;
+  place_.follow();
+  if (is_between_two(tag)) place_.add_message();
   writer.send(message->transfer(), {operation_of(tag), size, tag}, static_cast<const char*>(bytes));
   if (writer.advance()) ranks_->ring();
   return message;
@@ -117,7 +135,8 @@ std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, con
 std::unique_ptr<Message> SharedMemoryTransport::begin(MessageReader& reader, void* bytes, size_t size, int peer,
                                                       int tag) {
   auto message = std::make_unique<OwnMessage>(*this, reader, peer);
-  if (is_between_two(tag)) ++between_two_;
+  place_.follow();
+  if (is_between_two(tag)) place_.add_message();
   reader.receive(message->transfer(), {operation_of(tag), size, tag}, static_cast<char*>(bytes));
   return message;
 }
@@ -139,6 +158,7 @@ std::unique_ptr<Message> SharedMemoryTransport::receive_shared(void* bytes, size
 }
 
 void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t bytes) {
+  place_.follow();
   ++operation_;
   purpose_ = purpose.substr(0, kPurposeBytes - 1);
   BegunOperations& own = *begun_[rank()];
@@ -152,6 +172,7 @@ void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t b
 // Asked often: it looks at the messages again only when some have ended. A peer that has not begun the operation takes
 // and sends nothing of it. But it may wait for a message between two ranks first.
 void SharedMemoryTransport::wait_all(Messages& messages) {
+  const OwnWait waits(*this);
   looked_at_.assign(size(), kNever);
   are_over_.assign(size(), false);
   const auto are_over = [&](int peer) {
@@ -167,7 +188,7 @@ void SharedMemoryTransport::wait_all(Messages& messages) {
   do {
     ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
       const bool has_begun = has_begun_the_same(peer);
-      if ((has_begun || between_two_ > 0) && advance(*channels_[peer])) ranks_->ring();
+      if ((has_begun || place_.has_messages()) && advance(*channels_[peer])) ranks_->ring();
       return has_begun && are_over(peer) && has_taken_shared(peer);
     });
   } while (shared_.has_unsent());
@@ -181,6 +202,7 @@ void SharedMemoryTransport::wait_for(const std::unique_ptr<Message>& message, co
 
 // `peer`: or kAllPeers.
 void SharedMemoryTransport::wait(Transfer& transfer, int peer, const std::string& purpose) {
+  const OwnWait waits(*this);
   const auto is_over = [&](int asked) {
     advance_all();
     has_begun_the_same(asked);
@@ -204,6 +226,7 @@ bool SharedMemoryTransport::has_taken_shared(int peer) const {
 
 // Returns whether the peers can see a change.
 bool SharedMemoryTransport::advance(Channel& channel) {
+  if (failure_) std::rethrow_exception(failure_);
   bool changed = shared_.advance();
   changed |= channel.out.advance();
   changed |= channel.in.advance(operation_);
@@ -212,10 +235,21 @@ bool SharedMemoryTransport::advance(Channel& channel) {
 }
 
 // Also what other peers wait for in their turn.
-void SharedMemoryTransport::advance_all() {
+bool SharedMemoryTransport::advance_all() {
   bool changed = false;
   for (const auto& channel : channels_) changed |= channel && advance(*channel);
   if (changed) ranks_->ring();
+  return changed;
+}
+
+bool SharedMemoryTransport::pump() noexcept {
+  if (waits_ || failure_) return false;
+  try {
+    return advance_all();
+  } catch (...) {
+    failure_ = std::current_exception();
+    return false;
+  }
 }
 
 bool SharedMemoryTransport::has_begun_the_same(int peer) {

@@ -3,16 +3,19 @@
 // Each rank writes a ring of bytes for each peer, and one that all peers read (message_ring.h). A send is over when its
 // bytes are in the ring, or went through it. A rank that begins an operation shows it to all peers, and the operation's
 // first `wait_all` returns when each peer has begun the same one. Ranks that begin different ones throw WaitFailure,
-// each of them, with one text. Waits are those of `Ranks`. One thread at a time, but for `abort`; it outlives its
-// messages.
+// each of them, with one text. Waits are those of `Ranks`. While messages between two ranks are under way, the thread
+// that used this last moves them in its other waits, too (pumps.h). One thread at a time, but for `abort`; it outlives
+// its messages.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "collectives/pumps.h"
 #include "collectives/shm/message_ring.h"
 #include "collectives/shm/ranks.h"
 #include "collectives/tags.h"
@@ -32,7 +35,7 @@ struct BegunOperations {
   BegunOperation latest[2];
 };
 
-class SharedMemoryTransport final : public Transport {
+class SharedMemoryTransport final : public Transport, private Pump {
  public:
   // The memory that one rank writes.
   static size_t bytes_for(int ranks);
@@ -57,6 +60,7 @@ class SharedMemoryTransport final : public Transport {
 
  private:
   class OwnMessage;
+  class OwnWait;
 
   struct Channel {
     MessageWriter out;
@@ -69,7 +73,8 @@ class SharedMemoryTransport final : public Transport {
   void wait(Transfer& transfer, int peer, const std::string& purpose);
   bool has_taken_shared(int peer) const;
   bool advance(Channel& channel);
-  void advance_all();
+  bool advance_all();
+  bool pump() noexcept override;
   // A peer's operation is compared with this rank's once.
   bool has_begun_the_same(int peer);
   void check_same(int peer) const;
@@ -79,12 +84,14 @@ class SharedMemoryTransport final : public Transport {
   std::vector<std::unique_ptr<Channel>> channels_;  // by rank; null for this one
   std::vector<BegunOperations*> begun_;             // by rank
   uint64_t operation_ = 0;
-  int between_two_ = 0;             // messages under way that belong to no operation
   std::vector<uint64_t> compared_;  // by rank: the operation that was compared last
   // In wait_all, by rank: whether its messages are over, and how many transfers had ended when they were looked at.
   std::vector<bool> are_over_;
   std::vector<uint64_t> looked_at_;
   std::string purpose_ = "exchanges messages";
+  bool waits_ = false;          // which moves messages by itself
+  std::exception_ptr failure_;  // of `pump`: nothing moves after it
+  PumpPlace place_{*this};      // of messages between two ranks. The last member: the first that ends
 };
 
 }  // namespace fsdp::collectives::shm

@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/shm/own_memory.h"
@@ -23,16 +24,20 @@ class ThreadRanks {
 
   int size() const { return static_cast<int>(memories_.size()); }
   OwnMemory& memory(int rank) { return *memories_[rank]; }
+  // One of the ranks, on the calling thread.
+  std::unique_ptr<Ranks> join(int rank) {
+    std::vector<Member> members;
+    for (int each = 0; each < size(); ++each) members.push_back({&memory(each).control(), getpid(), each});
+    return std::make_unique<Ranks>(rank, std::move(members), timeout_);
+  }
 
   // Runs `body` as each rank.
   void run(const std::function<void(Ranks&)>& body) {
-    std::vector<Member> members;
-    for (int rank = 0; rank < size(); ++rank) members.push_back({&memory(rank).control(), getpid(), rank});
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
       threads.emplace_back([&, rank] {
-        Ranks ranks(rank, members, timeout_);
-        body(ranks);
+        const std::unique_ptr<Ranks> ranks = join(rank);
+        body(*ranks);
       });
     }
     for (std::thread& thread : threads) thread.join();
