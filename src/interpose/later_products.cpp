@@ -231,6 +231,12 @@ std::vector<Tensor> LaterProducts::backward_to_inputs(const std::vector<Tensor>&
   return found;
 }
 
+void LaterProducts::add(const Tensor& leaf, Tensor gradient) {
+  Edge edge = torch::autograd::impl::gradient_edge(leaf);
+  const uint64_t sequence_nr = edge.function->sequence_nr();
+  nodes_.push_back(make_node<KeptGradient>(sequence_nr, std::move(edge), std::move(gradient)));
+}
+
 void LaterProducts::run() {
   if (empty()) return;
   edge_list roots;

@@ -46,6 +46,8 @@ class LaterProducts {
   std::vector<torch::Tensor> backward_to_inputs(const std::vector<torch::Tensor>& outputs,
                                                 const std::vector<torch::Tensor>& gradients,
                                                 const std::vector<torch::Tensor>& inputs, bool retain_graph = false);
+  // A gradient that has been computed already: it arrives at the leaf in `run`.
+  void add(const torch::Tensor& leaf, torch::Tensor gradient);
   // The rest, once. If it throws, as for a hook, the products are gone.
   void run();
   // True if nothing waits for `run`.

@@ -120,8 +120,11 @@ void Runner::perform(Call& call, const StageAction& action) {
     case Kind::Forward:
       return run_forward(call, stage, micro_batch);
     case Kind::Backward:
+      return run_backward(call, stage, micro_batch, StagePasses::Part::Whole);
     case Kind::InputGradient:
-      return run_backward(call, stage, micro_batch);
+      return run_backward(call, stage, micro_batch, StagePasses::Part::InputGradients);
+    case Kind::WeightGradient:
+      return run_weight_gradients(call, stage, micro_batch);
     case Kind::SendForward:
       return send({stage + 1, false, micro_batch});
     case Kind::SendBackward:
@@ -193,11 +196,17 @@ void Runner::run_forward(Call& call, int stage, int micro_batch) {
   call.part.busy_seconds += seconds_since(start);
 }
 
-void Runner::run_backward(Call& call, int stage, int micro_batch) {
+void Runner::run_backward(Call& call, int stage, int micro_batch, StagePasses::Part part) {
   Tensors gradients = is_last(stage) ? Tensors() : take({stage, true, micro_batch});
   const auto start = Clock::now();
-  Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients));
+  Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients), part);
   if (stage > 0) made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
+  call.part.busy_seconds += seconds_since(start);
+}
+
+void Runner::run_weight_gradients(Call& call, int stage, int micro_batch) {
+  const auto start = Clock::now();
+  passes(stage).add_weight_gradients(call.context, micro_batch);
   call.part.busy_seconds += seconds_since(start);
 }
 

@@ -42,7 +42,8 @@ class Runner {
   void run(Call& call, const stages::StageSchedule& schedule);
   void perform(Call& call, const stages::StageAction& action);
   void run_forward(Call& call, int stage, int micro_batch);
-  void run_backward(Call& call, int stage, int micro_batch);
+  void run_backward(Call& call, int stage, int micro_batch, StagePasses::Part part);
+  void run_weight_gradients(Call& call, int stage, int micro_batch);
   void send(const Way& way);
   Tensors take(const Way& way);
   std::string place_of(const stages::StageAction& action) const;

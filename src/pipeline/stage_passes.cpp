@@ -101,8 +101,37 @@ torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, co
   return value.detach();
 }
 
+Tensors StagePasses::run_backward(const Segment& segment, int micro_batch, const Tensors& roots,
+                                  const Tensors& gradients, Tensors& leaves, Part part) {
+  if (part == Part::Whole) {
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+    Tensors of_leaves;
+    for (torch::Tensor& leaf : leaves) of_leaves.push_back(std::exchange(leaf.mutable_grad(), {}));
+    return of_leaves;
+  }
+  // Gradients of tied parameters do not wait: the block before that shares the parameter needs them.
+  Tensors wanted;
+  for (const torch::Tensor& leaf : leaves) {
+    if (leaf.requires_grad()) wanted.push_back(leaf);
+  }
+  const size_t of_inputs = wanted.size();
+  const Tensors tied = ties_.trained_within(segment.first, segment.last);
+  wanted.insert(wanted.end(), tied.begin(), tied.end());
+  interpose::LaterProducts later;
+  Tensors found(wanted.size());
+  if (!roots.empty()) found = later.backward_to_inputs(roots, gradients, wanted);
+  for (size_t i = 0; i < tied.size(); ++i) {
+    if (found[of_inputs + i].defined()) later.add(tied[i], found[of_inputs + i]);
+  }
+  later_[micro_batch].emplace_back(segment, std::move(later));
+  Tensors of_leaves;
+  for (size_t i = 0, next = 0; i < leaves.size(); ++i)
+    of_leaves.push_back(leaves[i].requires_grad() ? found[next++] : torch::Tensor());
+  return of_leaves;
+}
+
 Tensors StagePasses::backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph,
-                              Tensors gradients) {
+                              Tensors gradients, Part part) {
   const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
   Tensors roots, of_roots;
   for (size_t i = 0; i < graph.roots.size(); ++i) {
@@ -115,20 +144,28 @@ Tensors StagePasses::backward(const StepContext& step, const Segment& segment, i
   graph.roots.clear();
   gradients.clear();
   if (step.clock != nullptr) step.clock->backward_begins();
-  if (!roots.empty()) torch::autograd::backward(roots, of_roots);
+  Tensors of_leaves = run_backward(segment, micro_batch, roots, of_roots, graph.leaves, part);
   if (step.clock != nullptr) step.clock->backward_ends(segment.first);
   ties_.pass_on(segment.first, segment.last, micro_batch);
-  Tensors of_leaves;
-  for (torch::Tensor& leaf : graph.leaves) of_leaves.push_back(std::exchange(leaf.mutable_grad(), {}));
   return of_leaves;
 }
 
-Tensors StagePasses::backward(const StepContext& step, int micro_batch, Tensors gradients) {
+Tensors StagePasses::backward(const StepContext& step, int micro_batch, Tensors gradients, Part part) {
   std::vector<Graph> graphs = std::move(graphs_.extract(micro_batch).mapped());
   for (size_t i = segments_.size(); i-- > 0;) {
-    gradients = backward(step, segments_[i], micro_batch, std::move(graphs[i]), std::move(gradients));
+    gradients = backward(step, segments_[i], micro_batch, std::move(graphs[i]), std::move(gradients), part);
   }
   return gradients;
+}
+
+void StagePasses::add_weight_gradients(const StepContext& step, int micro_batch) {
+  auto waiting = std::move(later_.extract(micro_batch).mapped());
+  for (auto& [segment, later] : waiting) {
+    const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+    if (step.clock != nullptr) step.clock->backward_begins();
+    later.run();
+    if (step.clock != nullptr) step.clock->backward_ends(segment.first);
+  }
 }
 
 }  // namespace fsdp::pipeline

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "interpose/later_products.h"
 #include "pipeline/block_clock.h"
 #include "pipeline/model_scope.h"
 #include "pipeline/step_randomness.h"
@@ -37,8 +38,12 @@ class StagePasses {
   Tensors forward(const StepContext& step, int micro_batch, const Tensors& inputs);
   // Behind the forward of the last stage: the loss, whose gradient `backward` begins with, divided by `divisor`.
   torch::Tensor add_loss(const StepContext& step, int micro_batch, const Loss& loss, double divisor);
+  // How much of the backward runs.
+  enum class Part { Whole, InputGradients };
   // Takes the gradients of the outputs; {} behind a loss. Returns those of the inputs, undefined where there is none.
-  Tensors backward(const StepContext& step, int micro_batch, Tensors gradients);
+  Tensors backward(const StepContext& step, int micro_batch, Tensors gradients, Part part);
+  // The rest of a backward whose input gradients are computed.
+  void add_weight_gradients(const StepContext& step, int micro_batch);
 
  private:
   struct Segment {
@@ -52,13 +57,18 @@ class StagePasses {
 
   Tensors run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs);
   Tensors forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs);
-  Tensors backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph, Tensors gradients);
+  Tensors backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph, Tensors gradients,
+                   Part part);
+  Tensors run_backward(const Segment& segment, int micro_batch, const Tensors& roots, const Tensors& gradients,
+                       Tensors& leaves, Part part);
 
   const std::vector<PipelineBlock>& blocks_;
   const StageBlocks& made_;
   TiedGradients& ties_;
   std::vector<Segment> segments_;
   std::map<int, std::vector<Graph>> graphs_;  // by micro-batch, then by segment
+  // Weight gradients of micro-batches whose input gradients are computed, in the order of the segments' backwards.
+  std::map<int, std::vector<std::pair<Segment, interpose::LaterProducts>>> later_;
 };
 
 }  // namespace fsdp::pipeline

@@ -80,6 +80,15 @@ void TiedGradients::add_roots(int first, int last, int micro_batch, Tensors& roo
   }
 }
 
+Tensors TiedGradients::trained_within(int first, int last) const {
+  Tensors parameters;
+  for (const End& end : ends_) {
+    const int block = block_of(end);
+    if (first <= block && block <= last && end.parameter.requires_grad()) parameters.push_back(end.parameter);
+  }
+  return parameters;
+}
+
 void TiedGradients::pass_on(int first, int last, int micro_batch) {
   for (End& end : ends_) {
     const int block = block_of(end);

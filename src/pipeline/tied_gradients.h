@@ -27,6 +27,8 @@ class TiedGradients {
   // Before the backward of the blocks from `first` to `last`, for a micro-batch: adds the sums from the blocks behind
   // to the roots.
   void add_roots(int first, int last, int micro_batch, Tensors& roots, Tensors& gradients);
+  // Tied parameters of these blocks that require gradients.
+  Tensors trained_within(int first, int last) const;
   // After it: passes the sums on.
   void pass_on(int first, int last, int micro_batch);
   // All micro-batches are over, and sums of sharded models have ended: every copy's gradient becomes the home's.
