@@ -75,6 +75,7 @@ PUBLIC = {
     "random.h": "api",
     "reversible.h": "api",
     "sampler.h": "api",
+    "tensor_parallel.h": "api",
     "fsdp.h": "pipeline",
 }
 

@@ -23,5 +23,6 @@
 #include "fsdp/sharded_model.h"
 #include "fsdp/sharded_models.h"
 #include "fsdp/sync_batch_norm.h"
+#include "fsdp/tensor_parallel.h"
 #include "fsdp/version.h"
 #include "fsdp/world.h"

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "api/head_logits.h"
+#include "api/tensor_parallel/matrices.h"
 #include "base/error.h"
-#include "interpose/accumulator.h"
-#include "interpose/activations.h"
 #include "interpose/composed_operator.h"
 
 namespace fsdp {
@@ -92,12 +91,6 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
             .everywhere = spread > 0 ? gradient * (-spread / static_cast<double>(vocabulary)) : Tensor(),
             .at_target = gradient * (spread - 1)};
   }
-
-  // Where the weight's gradient is reduced, if it can be written there.
-  static Tensor place_of_gradient(const Tensor& weight) {
-    const Tensor place = weight.is_leaf() ? interpose::gradient_destination(weight) : Tensor();
-    return place.defined() ? place : torch::empty(weight.sizes(), weight.options());
-  }
 };
 
 void check_options(const LinearCrossEntropyOptions& options) {
@@ -138,12 +131,6 @@ void check_targets(const Tensor& targets, int64_t vocabulary, const LinearCrossE
   const std::vector<int64_t> position(place.data_ptr<int64_t>(), place.data_ptr<int64_t>() + place.numel());
   FSDP_CHECK(false, "linear_cross_entropy: found the target {} at [{}], expected 0 to {}, or ignore_index, {}", found,
              fmt::join(position, ", "), vocabulary - 1, options.ignore_index);
-}
-
-// As an operator that needs equal dtypes does, where the weight is of a unit in another.
-Tensor cast_to_unit(const Tensor& hidden, const Tensor& weight) {
-  const interpose::UnitStorage* unit = interpose::UnitStorage::of(weight);
-  return unit != nullptr && unit->casts_activations() ? interpose::cast_argument(hidden, unit->dtype()) : hidden;
 }
 
 Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
