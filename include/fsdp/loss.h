@@ -4,6 +4,9 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
+
+#include "fsdp/world.h"
 
 namespace fsdp {
 
@@ -28,6 +31,14 @@ struct LinearCrossEntropyOptions {
   // false: the host does not wait for a GPU, and the caller checks that targets are in the vocabulary. A target outside
   // of it then counts as an entry with logit 0.
   bool check_targets = true;
+  // The ranks among which the vocabulary is divided, as ParallelEmbedding divides it (tensor_parallel.h). `weight` is
+  // [entries of this rank, width]. `hidden` and `targets` are the same on all ranks, and targets are entries of the
+  // whole vocabulary. The loss and the gradient of `hidden` are complete, and the same on all ranks. Forward and
+  // backward are collectives of the axis. Throws `Error` on all ranks if a rank has other entries than its parts.
+  std::optional<World> divided_over = std::nullopt;
+  // T, as in TensorParallelOptions: a multiple of divided_over->size(); 0: its size. The bits depend on T, and not on
+  // the number of ranks. chunk_bytes are then for each part of a rank. Not used without divided_over.
+  int parts = 0;
 };
 
 // torch::nn::functional::cross_entropy(hidden.matmul(weight.t()), targets) for hidden [*, width], weight [vocabulary,
@@ -49,8 +60,9 @@ struct LinearCrossEntropyOptions {
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& targets, LinearCrossEntropyOptions options = {});
 
-// The bytes of logits that linear_cross_entropy keeps between a forward and its backward, for so many targets and
-// entries of the vocabulary, and `hidden` of that dtype and on that device. MemoryReport counts them as activations.
+// The bytes of logits that linear_cross_entropy keeps on this rank between a forward and its backward, for so many
+// targets and entries of the whole vocabulary, and `hidden` of that dtype and on that device. MemoryReport counts them
+// as activations.
 int64_t kept_logit_bytes(int64_t targets, int64_t vocabulary, torch::ScalarType dtype,
                          const LinearCrossEntropyOptions& options = {}, const torch::Device& device = torch::kCPU);
 

@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "api/head_logits.h"
 #include "api/tensor_parallel/matrices.h"
+#include "api/tensor_parallel/parts.h"
+#include "api/vocabulary_parts.h"
 #include "base/error.h"
 #include "interpose/composed_operator.h"
 
@@ -24,9 +25,11 @@ constexpr const char* kName = "fsdp::linear_cross_entropy";
 
 // One call, for its backward. Logits are no saved tensors: the first backward uses them up, another makes its own.
 struct LossCall : torch::CustomClassHolder {
-  LossCall(const LinearCrossEntropyOptions& of, KeptLogits logits) : options(of), kept(std::move(logits)) {}
+  LossCall(const LinearCrossEntropyOptions& of, VocabularyParts division, KeptLogitsOfParts logits)
+      : options(of), parts(std::move(division)), kept(std::move(logits)) {}
   LinearCrossEntropyOptions options;
-  KeptLogits kept;
+  VocabularyParts parts;
+  KeptLogitsOfParts kept;
 };
 
 int64_t chunk_bytes_on(const torch::Device& device, const LinearCrossEntropyOptions& options) {
@@ -42,19 +45,19 @@ Tensor is_counted(const Tensor& targets, const LinearCrossEntropyOptions& option
 //   loss = logsumexp - (1 - s) * logit[target] - s * mean(logits) + z * logsumexp^2
 struct LossOfRows : torch::autograd::Function<LossOfRows> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                        const LinearCrossEntropyOptions& options, Keep keep) {
+                        const LinearCrossEntropyOptions& options, const VocabularyParts& parts, Keep keep) {
     const double spread = options.label_smoothing;
-    HeadStatistics found =
-        head_statistics({hidden, weight, targets, chunk_bytes_on(hidden.device(), options)}, spread > 0, keep);
+    PartStatistics found = statistics_of_parts({hidden, weight, targets, chunk_bytes_on(hidden.device(), options)},
+                                               parts, spread > 0, keep);
     const RowStatistics& rows = found.rows;
     const auto& [largest, sum] = rows.exponentials;
     context->save_for_backward({hidden, weight, targets, largest, sum});
     context->saved_data["call"] =
-        torch::IValue::make_capsule(c10::make_intrusive<LossCall>(options, std::move(found.kept)));
+        torch::IValue::make_capsule(c10::make_intrusive<LossCall>(options, parts, std::move(found.kept)));
     context->set_materialize_grads(false);
     // Differences from the largest first: of a target that is nearly certain, only they are left.
     Tensor losses = sum.log() + (largest - rows.of_target) * (1 - spread);
-    if (spread > 0) losses.add_(largest - rows.total / weight.size(0), spread);
+    if (spread > 0) losses.add_(largest - rows.total / parts.entries, spread);
     if (options.z_loss > 0) losses.add_(rows.exponentials.logsumexp().square_(), options.z_loss);
     return losses.masked_fill_(is_counted(targets, options).logical_not_(), 0);
   }
@@ -63,20 +66,20 @@ struct LossOfRows : torch::autograd::Function<LossOfRows> {
     FSDP_CHECK(!torch::GradMode::is_enabled(),
                "linear_cross_entropy: found a backward with create_graph, expected one without: it has no second "
                "derivative. Use torch::cross_entropy_loss of torch::linear.");
-    if (!gradients[0].defined()) return variable_list(5);
+    if (!gradients[0].defined()) return variable_list(6);
     const variable_list saved = context->get_saved_variables();
     const Tensor &hidden = saved[0], &weight = saved[1], &targets = saved[2];
     const auto call = c10::static_intrusive_pointer_cast<LossCall>(context->saved_data["call"].toCapsule());
     const LinearCrossEntropyOptions& options = call->options;
     const interpose::ComposedOperator operation("fsdp::linear_cross_entropy_backward", {&hidden, &weight});
-    HeadGradients into;
-    if (context->needs_input_grad(0)) into.of_hidden = torch::zeros_like(hidden, dtype_of_sums(hidden));
+    PartGradients into{.needs_hidden = context->needs_input_grad(0), .of_hidden = {}, .of_weight = {}};
     if (context->needs_input_grad(1)) into.of_weight = place_of_gradient(weight);
-    write_gradients({hidden, weight, targets, chunk_bytes_on(hidden.device(), options)},
-                    of_logits(gradients[0], {.largest = saved[3], .sum = saved[4]}, targets, weight.size(0), options),
-                    std::exchange(call->kept, {}), into);
+    write_gradients_of_parts(
+        {hidden, weight, targets, chunk_bytes_on(hidden.device(), options)}, call->parts,
+        of_logits(gradients[0], {.largest = saved[3], .sum = saved[4]}, targets, call->parts.entries, options),
+        std::exchange(call->kept, {}), into);
     if (into.of_hidden.defined()) into.of_hidden = into.of_hidden.to(hidden.scalar_type());
-    return {into.of_hidden, into.of_weight, Tensor(), Tensor(), Tensor()};
+    return {into.of_hidden, into.of_weight, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
  private:
@@ -134,11 +137,11 @@ void check_targets(const Tensor& targets, int64_t vocabulary, const LinearCrossE
 }
 
 Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                      const LinearCrossEntropyOptions& options) {
+                      const LinearCrossEntropyOptions& options, const VocabularyParts& parts) {
   const Tensor rows = hidden.reshape({targets.numel(), hidden.size(-1)});
   const interpose::ComposedOperator operation(kName, {&rows, &weight});
   const bool has_backward = torch::GradMode::is_enabled() && (rows.requires_grad() || weight.requires_grad());
-  return LossOfRows::apply(rows, weight, targets.flatten(), options, has_backward ? Keep::WhatFits : Keep::None);
+  return LossOfRows::apply(rows, weight, targets.flatten(), options, parts, has_backward ? Keep::WhatFits : Keep::None);
 }
 
 }  // namespace
@@ -148,8 +151,9 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   check_options(options);
   const Tensor activations = cast_to_unit(hidden, weight);
   check_tensors(activations, weight, targets);
-  if (options.check_targets) check_targets(targets, weight.size(0), options);
-  const Tensor losses = losses_of_rows(activations, weight, targets, options);
+  const VocabularyParts parts = vocabulary_parts(weight, options);
+  if (options.check_targets) check_targets(targets, parts.entries, options);
+  const Tensor losses = losses_of_rows(activations, weight, targets, options, parts);
   switch (options.reduction) {
     case LossReduction::Mean:
       return losses.sum() / is_counted(targets, options).sum().clamp_min(1);
@@ -167,7 +171,14 @@ int64_t kept_logit_bytes(int64_t targets, int64_t vocabulary, torch::ScalarType 
   FSDP_CHECK(targets >= 0 && vocabulary > 0,
              "kept_logit_bytes: found {} targets and {} entries of a vocabulary, expected 0 or more, and 1 or more",
              targets, vocabulary);
-  return bytes_of_kept_logits(targets, vocabulary, dtype, device, chunk_bytes_on(device, options));
+  const int64_t chunk_bytes = chunk_bytes_on(device, options);
+  if (!options.divided_over) return bytes_of_kept_logits(targets, vocabulary, dtype, device, chunk_bytes);
+  const AxisParts parts = parts_of("kept_logit_bytes", *options.divided_over, options.parts);
+  int64_t bytes = 0;
+  for (int part = parts.first; part < parts.first + parts.count; ++part)
+    bytes +=
+        bytes_of_kept_logits(targets, range_of_part(vocabulary, parts.total, part).numel(), dtype, device, chunk_bytes);
+  return bytes;
 }
 
 }  // namespace fsdp
