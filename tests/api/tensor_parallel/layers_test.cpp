@@ -1,6 +1,9 @@
 // Divided layers one by one: shapes, first values, sums that count once, shared heads, and errors that say what to do.
+#include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
+
+#include <random>
 
 #include "api/tensor_parallel/parallel_models.h"
 #include "support/message_of.h"
@@ -59,6 +62,42 @@ TEST(RowParallel, AddsItsBiasOnce) {
       EXPECT_TRUE(torch::equal(found.of_input, torch::full_like(input, 6)));
     });
   }
+}
+
+// Products of matrices with other strides or another alignment have other bits for about one size in five.
+TEST(ParallelLayers, OfAnySizeHaveTheBitsOfOneProcess) {
+  run_ranks(2, [](World& world) {
+    const World alone = one_rank_of(world);
+    const TensorParallelOptions parallel{.parts = 4};
+    std::mt19937 random(1);
+    const auto draw = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };
+    for (int trial = 0; trial < 40; ++trial) {
+      const int64_t rows = draw(70), features = draw(70), of_part = draw(40), divided = of_part * parallel.parts;
+      SCOPED_TRACE(fmt::format("{} rows, {} features, {} of a part", rows, features, of_part));
+      const Tensor whole_input = numbers({rows, features}, 1), whole_inner = numbers({rows, divided}, 2);
+      const int64_t first = world.rank() * divided / 2, own = divided / 2;
+      const auto own_columns = [&](const Tensor& whole) { return whole.narrow(1, first, own); };
+      const nn::LinearOptions up(features, divided), down(divided, features);
+
+      auto column = made<ColumnParallelLinear>(up, world, parallel),
+           whole_column = made<ColumnParallelLinear>(up, alone, parallel);
+      const Tensor factors = numbers({rows, divided}, 5);
+      const auto found =
+          outcome_of(column, whole_input, [&](const Tensor& y) { return (y * own_columns(factors)).sum(); });
+      const auto expected = outcome_of(whole_column, whole_input, [&](const Tensor& y) { return (y * factors).sum(); });
+      EXPECT_TRUE(torch::equal(found.output, own_columns(expected.output)));
+      EXPECT_TRUE(torch::equal(found.of_input, expected.of_input));
+      expect_parts(found.gradients, expected.gradients, divisions_of(*column));
+
+      auto row = made<RowParallelLinear>(down, world, parallel),
+           whole_row = made<RowParallelLinear>(down, alone, parallel);
+      const auto found_sum = outcome_of(row, own_columns(whole_inner), weighted),
+                 expected_sum = outcome_of(whole_row, whole_inner, weighted);
+      EXPECT_TRUE(torch::equal(found_sum.output, expected_sum.output));
+      EXPECT_TRUE(torch::equal(found_sum.of_input, own_columns(expected_sum.of_input)));
+      expect_parts(found_sum.gradients, expected_sum.gradients, divisions_of(*row));
+    }
+  });
 }
 
 // pytorch#168058: other first values than those of one process.
