@@ -19,7 +19,7 @@ struct VocabularyParts {
   std::optional<World> axis;       // undivided: none
 };
 
-// Of a weight [entries of this rank, width]. Divided: a collective of the axis. Throws Error on all ranks if a rank
+// `weight` is [entries of this rank, width]. Divided: a collective of the axis. Throws Error on all ranks if a rank
 // holds other entries than its parts.
 VocabularyParts vocabulary_parts(const torch::Tensor& weight, const LinearCrossEntropyOptions& options);
 

@@ -18,7 +18,7 @@ std::vector<layout::Range> ranges_of(const ColumnDivision& division) {
   return ranges;
 }
 
-// The whole features from the outputs of all ranks beside each other. Of parts that share a head, the first one counts.
+// The whole features from the outputs of all ranks beside each other. If parts share a head, the first one counts.
 Tensor in_whole_order(const Tensor& gathered, const ColumnDivision& division, int ranks) {
   const bool in_order = division.blocks.size() == 1 && division.blocks[0].sharers == 1;
   if (in_order) return gathered;
