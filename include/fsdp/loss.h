@@ -34,7 +34,8 @@ struct LinearCrossEntropyOptions {
   // The ranks among which the vocabulary is divided, as ParallelEmbedding divides it (tensor_parallel.h). `weight` is
   // [entries of this rank, width]. `hidden` and `targets` are the same on all ranks, and targets are entries of the
   // whole vocabulary. The loss and the gradient of `hidden` are complete, and the same on all ranks. Forward and
-  // backward are collectives of the axis. Throws `Error` on all ranks if a rank has other entries than its parts.
+  // backward are collectives of the axis; the host waits in each forward. Throws `Error` on all ranks if a rank has
+  // other entries than its parts.
   std::optional<World> divided_over = std::nullopt;
   // T, as in TensorParallelOptions: a multiple of divided_over->size(); 0: its size. The bits depend on T, and not on
   // the number of ranks. chunk_bytes are then for each part of a rank. Not used without divided_over.

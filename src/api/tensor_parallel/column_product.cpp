@@ -96,6 +96,8 @@ struct ColumnProduct : torch::autograd::Function<ColumnProduct> {
     context->save_for_backward({input, weight});
     context->saved_data["bias"] = bias.has_value();
     HeldValue<ColumnProductCall>::put(context, call);
+    // Below the layer that makes views known to autograd, which forbids to modify a view that comes out of here.
+    at::AutoDispatchBelowADInplaceOrView below;
     const Tensor whole = call.sequence_parallel ? whole_sequence(input, call.axis) : input;
     const Tensor rows = own_rows(whole);
     Tensors columns;

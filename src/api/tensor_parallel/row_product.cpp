@@ -28,6 +28,8 @@ struct RowProduct : torch::autograd::Function<RowProduct> {
     context->save_for_backward({input, weight});
     context->saved_data["bias"] = bias.has_value();
     HeldValue<RowProductCall>::put(context, call);
+    // Below the layer that makes views known to autograd, which forbids to modify a view that comes out of here.
+    at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = input.reshape({-1, input.size(-1)});
     std::vector<int64_t> sizes = input.sizes().vec();
     sizes.back() = weight.size(0);

@@ -265,6 +265,33 @@ TEST(ParallelLayers, AreShardedAsAnyOther) {
   });
 }
 
+TEST(ParallelLayers, HaveOutputsThatMayBeWritten) {
+  for (const int ranks : {1, 2}) {
+    run_ranks(ranks, [](World& world) {
+      for (const bool sequence_parallel : {false, true}) {
+        const TensorParallelOptions parallel{.parts = 2, .sequence_parallel = sequence_parallel};
+        ColumnParallelLinear up(nn::LinearOptions(4, 8), world, parallel);
+        RowParallelLinear down(nn::LinearOptions(8, 4), world, parallel);
+        const Tensor input = numbers({2, 4, 4}, 1).requires_grad_();
+        down(up(input).relu_()).add_(1).sum().backward();
+        EXPECT_GT(input.grad().abs().sum().item<float>(), 0);
+      }
+    });
+  }
+}
+
+TEST(ParallelLayers, AreCloned) {
+  run_ranks(2, [](World& world) {
+    nn::Sequential layers(ParallelEmbedding(nn::EmbeddingOptions(5, 4), world),
+                          ColumnParallelLinear(nn::LinearOptions(4, 8), world),
+                          RowParallelLinear(nn::LinearOptions(8, 4), world));
+    const auto copy = std::dynamic_pointer_cast<nn::SequentialImpl>(layers->clone());
+    const Tensor indices = torch::tensor({0, 4, 2});
+    EXPECT_TRUE(torch::equal(copy->forward(indices), layers->forward(indices)));
+    EXPECT_NE(copy->parameters()[0].data_ptr(), layers->parameters()[0].data_ptr());
+  });
+}
+
 TEST(ParallelLayers, MayBeFrozen) {
   run_ranks(2, [](World& world) {
     nn::Sequential layers(ColumnParallelLinear(nn::LinearOptions(4, 8), world),

@@ -24,7 +24,7 @@ inline constexpr int64_t kFused = (kHeads + 2 * kKeyHeads) * kHeadSize;
 inline Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values) {
   std::vector<Tensor> heads;
   const int64_t count = queries.size(-1) / kHeadSize, group = queries.size(-1) / keys.size(-1);
-  const Tensor hidden = torch::ones({queries.size(1), queries.size(1)}, torch::kBool).triu(1);
+  const Tensor hidden = torch::ones({queries.size(1), queries.size(1)}, queries.options().dtype(torch::kBool)).triu(1);
   for (int64_t head = 0; head < count; ++head) {
     const auto of_head = [](const Tensor& all, int64_t number) {
       return all.narrow(-1, number * kHeadSize, kHeadSize).contiguous();
@@ -168,13 +168,14 @@ struct Outcome {
 
 template <typename Model>
 Outcome train(Model& model, int steps = 3) {
+  const torch::Device device = model.parameters()[0].device();
   torch::optim::AdamW optimizer(model.parameters(), torch::optim::AdamWOptions(1e-2));
   Outcome outcome;
   std::vector<Tensor> losses;
   for (int step = 0; step < steps; ++step) {
     const auto [input, targets] = batch_of(step);
     optimizer.zero_grad();
-    const Tensor loss = model.loss(input, targets);
+    const Tensor loss = model.loss(input.to(device), targets.to(device));
     loss.backward();
     optimizer.step();
     losses.push_back(loss.detach());
