@@ -147,6 +147,7 @@ Tensor losses_of_rows(const Tensor& hidden, const Tensor& weight, const Tensor& 
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                            // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is public
                             LinearCrossEntropyOptions options) {
   check_options(options);
   const Tensor activations = cast_to_unit(hidden, weight);

@@ -126,6 +126,13 @@ TEST(ParallelLayers, HaveTheFirstValuesOfPlainOnesAndLeaveTheGeneratorInTheSameS
     EXPECT_TRUE(torch::equal(torch::rand({4}), next));
     expect_parts(weights_of(*divided), weights_of(*plain), divisions_of(*divided));
     expect_parts(weights_of(*deferred), weights_of(*plain), divisions_of(*divided));
+    torch::manual_seed(3);
+    auto unit = deferred_init(make_divided);
+    World alone = one_rank_of(world);
+    ShardedModel sharded = shard(*unit, alone);
+    EXPECT_TRUE(torch::equal(torch::rand({4}), next));
+    const auto scope = sharded.full_parameters();
+    expect_parts(weights_of(*unit), weights_of(*plain), divisions_of(*divided));
   });
 }
 
