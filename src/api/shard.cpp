@@ -45,6 +45,23 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor, const
       name);
 }
 
+// Layers that the user placed by hand: one rank's shards lie on one device.
+void check_one_device(const std::vector<NamedUnit>& units, const torch::Device& device) {
+  const NamedTensors::value_type* first = nullptr;
+  for (const NamedUnit& unit : units) {
+    for (const auto& parameter : unit.parameters) {
+      if (parameter.second.is_meta()) continue;  // refused for another reason
+      if (first == nullptr) first = &parameter;
+      FSDP_CHECK(parameter.second.device() == first->second.device(),
+                 "shard: the parameter {} is on {}, but {} is on {}, expected all on one device, {} of this rank. For "
+                 "layers on several devices, use fsdp::Pipeline with one rank for each device. If the model fits on "
+                 "one device, move it there before shard: module->to(world.device()).",
+                 first->first, first->second.device().str(), parameter.first, parameter.second.device().str(),
+                 device.str());
+    }
+  }
+}
+
 // For deferred modules: everything except the units' parameters. Returns whether some of those are deferred.
 bool make_rest_real(const std::vector<NamedUnit>& units, const NamedTensors& ignored) {
   std::vector<torch::Tensor> parameters, buffers, left_alone;
@@ -65,6 +82,7 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
   std::vector<NamedUnit>& units = division.units;
   check_options(options);
   const Sharding sharding = sharding_of(options, world);
+  check_one_device(units, world.device());
   std::unordered_set<const at::TensorImpl*> seen;
   for (const NamedUnit& unit : units) {
     for (const auto& [name, tensor] : unit.parameters) {

@@ -10,7 +10,7 @@
 
 namespace fsdp::interpose {
 
-// Of one moment: the nodes are the owners of the roots', and must outlive it.
+// A snapshot. The owners of the roots keep the nodes alive, and must outlive it.
 class BackwardGraph {
  public:
   // An edge to a node: the number `edge` of `user`. A null user: the backward begins at the node.

@@ -91,9 +91,9 @@ class Division {
     Node* node;
     size_t weight_edge;
   };
-  // Those that run in the first backward and leave their products.
+  // The layers that run in the first backward and leave their products.
   const std::vector<Layer>& layers() const { return layers_; }
-  // Those that do not run then: their inputs' gradients are kept.
+  // The nodes that do not run then: the gradients of their inputs are kept.
   const std::vector<Node*>& kept() const { return kept_; }
   // In the order of an undivided backward.
   uint64_t sequence_nr(Node* node) const {
@@ -168,7 +168,7 @@ edge_list edges_of_outputs(const std::vector<Tensor>& outputs) {
   edge_list edges;
   for (const Tensor& output : outputs) {
     FSDP_CHECK(output.defined() && output.requires_grad(),
-               "backward_to_inputs: output {} of {} requires no gradients. Pass only those that do.", edges.size(),
+               "backward_to_inputs: output {} of {} requires no gradients. Pass only outputs that do.", edges.size(),
                outputs.size());
     edges.push_back(torch::autograd::impl::gradient_edge(output));
   }

@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 using torch::autograd::generated::AddmmBackward0;
 using torch::autograd::generated::MmBackward0;
 
-// What the two kinds of nodes of autograd have in common.
+// The common part of autograd's two kinds of nodes.
 struct MatrixProduct {
   const torch::autograd::SavedVariable* input;
   const std::vector<c10::SymInt>* sizes;  // of the weight
