@@ -87,7 +87,7 @@ enum class PipelineSchedule {
 
 // Options of Pipeline. The same on every rank.
 struct PipelineOptions {
-  PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;  // the order of passes
   // Stage s is on rank s % axis.size(). More than 1: Interleaved, AllForwardAllBackward, OneAtATime or ZeroBubble.
   int stages_per_rank = 1;
   // Blocks of each stage. Empty: such that the largest sum of costs is least.
@@ -96,8 +96,8 @@ struct PipelineOptions {
 
 // The last step of a pipeline.
 struct PipelineReport {
-  std::vector<int> cuts;  // blocks of each stage
-  int micro_batches = 0;
+  std::vector<int> cuts;           // blocks of each stage
+  int micro_batches = 0;           // of the step
   double step_seconds = 0;         // the slowest rank's
   double idle_share = 0;           // mean share of step_seconds in which a rank ran no pass
   double idle_share_formula = 0;   // of the schedule, if all stages take equally long
