@@ -28,7 +28,8 @@ struct GroupSpec {
   torch::Device device = torch::kCPU;  // of this rank's units
   bool shares_device = false;          // whether some ranks of the group have one GPU between them
   // This rank's calls of its worlds; none: those of the peers are not looked at.
-  std::shared_ptr<const WorldCalls> calls = nullptr;
+  std::shared_ptr<WorldCalls> calls = nullptr;
+  WorldCalls::Place place = {};       // of the group, in these
   std::vector<int> world_ranks = {};  // how messages call the ranks of a smaller group; empty: by their own number
 };
 

@@ -35,7 +35,7 @@ using Statuses = std::map<int, RankStatus>;  // by rank; without ranks that have
 
 class Watchdog::Thread {
  public:
-  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names, std::shared_ptr<const WorldCalls> calls)
+  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names, std::shared_ptr<WorldCalls> calls)
       : board_(std::move(board)), rank_(rank), names_(std::move(names)), calls_(std::move(calls)) {}
 
   void run();
@@ -71,11 +71,12 @@ class Watchdog::Thread {
   std::optional<Diagnosis> call_elsewhere(const Statuses& peers) const;
   bool waits_elsewhere(const RankStatus& status) const;
   std::optional<Diagnosis> failure(const Statuses& peers) const;
+  std::optional<Diagnosis> circle_or_failure(const Statuses& peers) const;
 
   const std::unique_ptr<StatusBoard> board_;
   const int rank_;
   const std::vector<int> names_;
-  const std::shared_ptr<const WorldCalls> calls_;
+  const std::shared_ptr<WorldCalls> calls_;
   std::string posted_;
 };
 
@@ -95,6 +96,7 @@ void Watchdog::Thread::run() {
     const bool call_is_long = call != 0 && call == previous_call;
     previous_call = call;
     if (!stopping && call_is_long) post(lock);
+    if (!stopping && is_long && calls_) calls_->note_long_wait();
     if (!stopping && (lost || is_long)) look(lock);
   }
   ended = true;
@@ -136,7 +138,7 @@ void Watchdog::Thread::look(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (wait != waits || (!waiting && !lost)) return;
   diagnosis = divergence(peers);
-  if (!diagnosis) diagnosis = failure(peers);
+  if (!diagnosis) diagnosis = circle_or_failure(peers);
   if (!diagnosis) diagnosis = call_elsewhere(peers);
   gave_up = !diagnosis && stalls(peers);
   if ((diagnosis || gave_up) && waiting) {
@@ -222,8 +224,16 @@ std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const 
   return std::nullopt;
 }
 
+// A peer that fails may have found the circle that this rank has found, too.
+std::optional<Diagnosis> Watchdog::Thread::circle_or_failure(const Statuses& peers) const {
+  const std::optional<Diagnosis> failed = failure(peers);
+  const std::optional<FoundCircle> circle = calls_ ? calls_->circle_of(user) : std::nullopt;
+  if (circle && (circle->all_have_found || failed || lost)) return Diagnosis{circle->text, std::nullopt};
+  return failed;
+}
+
 Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
-                   std::shared_ptr<const WorldCalls> calls)
+                   std::shared_ptr<WorldCalls> calls)
     : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names), std::move(calls))),
       thread_([shared = shared_] { shared->run(); }) {}
 

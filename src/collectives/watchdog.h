@@ -36,7 +36,7 @@ class Watchdog {
   // `names` is how messages call each rank. `calls` are this rank's calls of its worlds; none: those of the peers are
   // not looked at.
   Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
-           std::shared_ptr<const WorldCalls> calls = nullptr);
+           std::shared_ptr<WorldCalls> calls = nullptr);
   // Lets the thread post what it has to, for a few seconds if the board hangs.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -9,7 +9,7 @@
 namespace fsdp::collectives {
 
 Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
-           std::shared_ptr<const WorldCalls> calls)
+           std::shared_ptr<WorldCalls> calls)
     : transport_(std::move(transport)), names_(std::move(names)) {
   if (names_.empty()) {
     names_.resize(size());

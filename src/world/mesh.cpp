@@ -34,7 +34,10 @@ constexpr const char* kOver = "Mesh::over";
 
 // The ranks that differ from this one along these axes alone. A collective of `all`, whose order is the grid's.
 World split_along(const World& all, const Grid& grid, const std::vector<size_t>& axes) {
-  return World(all.state()->split(grid.group_of(all.rank(), axes)));
+  std::vector<std::string> names;
+  for (const size_t axis : axes) names.push_back(grid.axes()[axis].first);
+  return World(
+      all.state()->split(grid.group_of(all.rank(), axes), /*key=*/0, fmt::format("along {}", fmt::join(names, " x "))));
 }
 
 std::shared_ptr<const world::MeshState> make_mesh(State& state, world::Axes axes) {
@@ -42,7 +45,7 @@ std::shared_ptr<const world::MeshState> make_mesh(State& state, world::Axes axes
   std::vector<world::HostOfRank> hosts = world::exchange_axes(state, "Mesh", world::texts_of(axes));
   world::check_axes(axes, state.identity().size);
   Grid grid(std::move(axes), hosts);
-  World all(state.split(/*color=*/0, grid.position_of(state.identity().rank)));
+  World all(state.split(/*color=*/0, grid.position_of(state.identity().rank), "in the mesh"));
   std::vector<World> along;
   for (size_t axis = 0; axis < grid.axes().size(); ++axis) along.push_back(split_along(all, grid, {axis}));
   return std::make_shared<const world::MeshState>(

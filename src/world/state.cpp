@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "collectives/circle_finder.h"
 #include "collectives/pumps.h"
 #include "world/device.h"
 #include "world/this_host.h"
@@ -37,7 +38,7 @@ std::vector<int> all_ranks(int size) {
 
 State::State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
              c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks, std::optional<torch::Device> device,
-             std::string address, const State* parent, std::string name)
+             std::string address, const State* parent, std::string name, std::string where)
     : identity_(identity),
       backend_(std::move(backend)),
       timeout_(timeout),
@@ -48,10 +49,11 @@ State::State(Identity identity, std::string backend, std::chrono::milliseconds t
       ranks_of_a_host_(ask_ranks_of_every_host()),
       shares_device_(ask_whether_devices_are_shared()),
       name_(std::move(name)),
+      where_(std::move(where)),
       number_(std::hash<std::string>()(name_)),
-      calls_(parent ? parent->calls_ : std::make_shared<collectives::WorldCalls>()),
-      group_(connect("world", backend_, device_)) {
-  calls_->open(number_);
+      calls_(parent ? parent->calls_ : make_calls()),
+      group_(connect("world", backend_, device_, own_group())) {
+  calls_->open(own_group());
   if (!parent) return;
   before_calls_ = parent->before_calls_;
   told_of_calls_ = parent->told_of_calls_;
@@ -125,8 +127,24 @@ bool State::ask_whether_devices_are_shared() const {
   return std::set<std::string>(all.begin(), all.end()).size() < all.size();
 }
 
+// All worlds of a process that come from one show their waits on one board.
+std::shared_ptr<collectives::WorldCalls> State::make_calls() const {
+  auto calls = std::make_shared<collectives::WorldCalls>();
+  if (store_ && identity_.size > 1) {
+    auto board = collectives::make_store_board(store_under("waits"));
+    calls->find_circles_by(collectives::make_circle_finder(std::move(board), world_ranks_[identity_.rank], *calls));
+  }
+  return calls;
+}
+
+collectives::WorldCalls::Place State::own_group() const { return {number_, world_ranks_, where_}; }
+
+collectives::WorldCalls::Place State::place_of(const std::string& group, const std::string& what) const {
+  return {std::hash<std::string>()(name_ + "/" + group), world_ranks_, what + " " + where_};
+}
+
 std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
-                                                   torch::Device device) {
+                                                   torch::Device device, collectives::WorldCalls::Place place) {
   const collectives::PumpedWait pumped;
   return collectives::make_group(backend, {.store = store_under(name),
                                            .rank = identity_.rank,
@@ -138,6 +156,7 @@ std::unique_ptr<collectives::Group> State::connect(const std::string& name, cons
                                            .device = device,
                                            .shares_device = shares_device_,
                                            .calls = calls_,
+                                           .place = std::move(place),
                                            .world_ranks = world_ranks_});
 }
 
@@ -157,21 +176,24 @@ bool State::uses_nccl() const {
 }
 
 std::unique_ptr<collectives::Group> State::new_group() {
-  return connect(fmt::format("group{}", children_++), backend_, device_);
+  const std::string name = fmt::format("group{}", children_++);
+  return connect(name, backend_, device_, place_of(name, "of a model"));
 }
 
 std::unique_ptr<collectives::Group> State::new_host_group() {
-  return connect(fmt::format("group{}", children_++), device_.is_cpu() ? backend_ : "auto", torch::kCPU);
+  const std::string name = fmt::format("group{}", children_++);
+  return connect(name, device_.is_cpu() ? backend_ : "auto", torch::kCPU, place_of(name, "of a model"));
 }
 
 State::Call::Call(State& state, const std::string& purpose) : state_(state) {
   state.run_before_call();
-  const collectives::WorldCall call{state.number_, state.calls_->begin(state.number_), purpose};
+  const collectives::WorldCall call{state.number_, state.calls_->begin(state.number_, purpose), purpose};
   state.note_call(&call);
 }
 
 std::shared_ptr<Pending> State::run_beside(Background::Call call) {
-  if (!background_) background_.emplace(connect("background", backend_, device_));
+  if (!background_)
+    background_.emplace(connect("background", backend_, device_, place_of("background", "beside the program")));
   return background_->run(device_, std::move(call));
 }
 
@@ -199,7 +221,10 @@ void State::complete_dropped() {
   if (failure) std::rethrow_exception(failure);
 }
 
-State::Call::~Call() { state_.note_call(nullptr); }
+State::Call::~Call() {
+  state_.note_call(nullptr);
+  state_.calls_->end();
+}
 
 void State::note_call(const collectives::WorldCall* call) {
   std::erase_if(*told_of_calls_, [call](const NoteCall& note) { return !note(call); });
@@ -225,7 +250,7 @@ void State::run_before_call() {
   *before_calls_ = std::move(lasting);
 }
 
-std::shared_ptr<State> State::split(int color, int key) {
+std::shared_ptr<State> State::split(int color, int key, std::string where) {
   torch::Tensor mine = torch::tensor({int64_t{color}, int64_t{key}, host_fingerprint()}, torch::kInt64);
   std::vector<torch::Tensor> all = group_->all_gather(mine);
   const auto fact = [&all](int rank, int number) { return all[rank].const_data_ptr<int64_t>()[number]; };
@@ -246,8 +271,9 @@ std::shared_ptr<State> State::split(int color, int key) {
     world_ranks.push_back(world_ranks_[rank]);
   }
   const std::string name = fmt::format("split{}/{}", children_++, color);
+  if (where.empty()) where = fmt::format("in the split of ranks {}", fmt::join(world_ranks, ", "));
   auto split = std::make_shared<State>(identity, backend_, timeout_, store_under(name), std::move(world_ranks), device_,
-                                       address_, this, name_ + "/" + name);
+                                       address_, this, name_ + "/" + name, std::move(where));
   tell_own_group();
   split->tell_own_group();
   return split;

@@ -32,11 +32,12 @@ class State : public std::enable_shared_from_this<State> {
   // `store` is shared by exactly these ranks, and may be null for a single one. `world_ranks` is how messages call the
   // ranks; empty: by their own number. `device` is this rank's; none: chosen by the backend and the rank's number on
   // its host. `address` is this host's, as the other hosts reach it; empty: the system's choice. `parent` is the world
-  // that this one is split from, and `name` the same on these ranks alone. A collective.
+  // that this one is split from, and `name` the same on these ranks alone. `where` follows a rank's action in messages:
+  // "along data". A collective.
   State(Identity identity, std::string backend, std::chrono::milliseconds timeout,
         c10::intrusive_ptr<c10d::Store> store, std::vector<int> world_ranks = {},
         std::optional<torch::Device> device = std::nullopt, std::string address = {}, const State* parent = nullptr,
-        std::string name = "world");
+        std::string name = "world", std::string where = "in the world");
 
   const Identity& identity() const { return identity_; }
   const torch::Device& device() const { return device_; }
@@ -87,22 +88,27 @@ class State : public std::enable_shared_from_this<State> {
   std::unique_ptr<collectives::Group> new_group();
   // The same for tensors on the CPU, whatever this rank's device.
   std::unique_ptr<collectives::Group> new_host_group();
-  // The ranks of one color as a world of their own, by their keys; of equal keys by their ranks. A collective.
-  std::shared_ptr<State> split(int color, int key = 0);
+  // The ranks of one color as a world of their own, by their keys; of equal keys by their ranks. `where` as above;
+  // empty: it names the ranks. A collective.
+  std::shared_ptr<State> split(int color, int key = 0, std::string where = {});
 
  private:
   torch::Device take_own_device() const;
   bool on_several_hosts() const { return store_ && identity_.local_size != identity_.size; }
   void complete_dropped();
   void note_call(const collectives::WorldCall* call);
+  std::shared_ptr<collectives::WorldCalls> make_calls() const;
   void tell_own_group();
   std::string own_place(const std::string& device) const;
   void tell(const std::string& what, const std::string& text) const;
   std::vector<std::string> tell_every_rank(const std::string& what, const std::string& text) const;
   int ask_ranks_of_every_host() const;
   bool ask_whether_devices_are_shared() const;
-  std::unique_ptr<collectives::Group> connect(const std::string& name, const std::string& backend,
-                                              torch::Device device);
+  // `place`: of the group among those of these ranks.
+  std::unique_ptr<collectives::Group> connect(const std::string& name, const std::string& backend, torch::Device device,
+                                              collectives::WorldCalls::Place place);
+  collectives::WorldCalls::Place own_group() const;
+  collectives::WorldCalls::Place place_of(const std::string& group, const std::string& what) const;
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
   Identity identity_;
@@ -116,7 +122,7 @@ class State : public std::enable_shared_from_this<State> {
   bool shares_device_;            // some ranks have one between them
   int children_ = 0;              // groups and splits made from this one so far: names them in the store
   bool tells_own_group_ = false;  // of calls of other worlds
-  const std::string name_;
+  const std::string name_, where_;
   const uint64_t number_;  // of this world among this rank's
   const std::shared_ptr<collectives::WorldCalls> calls_;
   std::optional<Background> background_;  // once used. Ends after the group: a failure here may be what it waits for

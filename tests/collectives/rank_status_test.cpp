@@ -65,7 +65,7 @@ TEST(RankStatus, TellsOfACallOfAWorld) {
 
 TEST(WorldCalls, AwaitThoseWhoHaveBegunFewer) {
   WorldCalls calls;
-  calls.open(1);
+  calls.open({.group = 1});
   EXPECT_TRUE(calls.is_awaited_by({.world = 1, .number = 1}));
   EXPECT_EQ(calls.begin(1), 1u);
   EXPECT_FALSE(calls.is_awaited_by({.world = 1, .number = 1}));

@@ -17,7 +17,8 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
                 .rank = spec.rank % ranks,
                 .size = ranks,
                 .timeout = spec.timeout + kGrace,
-                .calls = spec.calls};
+                .calls = spec.calls,
+                .place = spec.place};
   for (int rank = host * ranks; rank < (host + 1) * ranks; ++rank)
     own.world_ranks.push_back(spec.world_ranks.empty() ? rank : spec.world_ranks[rank]);
   return own;

@@ -59,7 +59,7 @@ SharedMemoryContext::SharedMemoryContext(const GroupSpec& spec) : memory_(std::m
     members[rank].control = &peers_[rank]->control();
     members[rank].process = start.process;
   }
-  ranks_ = std::make_unique<Ranks>(spec.rank, std::move(members), spec.timeout, spec.calls);
+  ranks_ = std::make_unique<Ranks>(spec.rank, std::move(members), spec.timeout, spec.calls, spec.place);
   exchange_ = std::make_unique<Exchange>(*ranks_);
   // A rank that is done at once must not be gone before its peers have opened its memory.
   guarded(message_prefix(), "shm", [&] {

@@ -29,7 +29,7 @@ constexpr int kSpinsPerYield = 100;
 constexpr std::chrono::microseconds kSlice{10'000};
 
 // Ranks that all wait for so long, each of which has looked at its peers so often meanwhile, wait for ever.
-constexpr std::chrono::seconds kStandstill{2};
+constexpr std::chrono::seconds kShort{1}, kStandstill{2};
 constexpr uint64_t kStandstillLooks = 20;
 
 void pause() {
@@ -63,17 +63,20 @@ int open_process(const Member& member) {
 }  // namespace
 
 Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout,
-             std::shared_ptr<const WorldCalls> calls)
+             std::shared_ptr<WorldCalls> calls, const WorldCalls::Place& place)
     : rank_(rank),
       members_(std::move(members)),
       timeout_(timeout),
       calls_(std::move(calls)),
+      group_(place.group),
       descriptors_(members_.size(), -1) {
   for (int i = 1; i < size(); ++i) peers_.push_back((rank_ + i) % size());
   for (int peer : peers_) descriptors_[peer] = open_process(members_[peer]);
+  if (calls_) calls_->open(place);
 }
 
 Ranks::~Ranks() {
+  if (calls_) calls_->close(group_);
   const bool throws = std::uncaught_exceptions() > 0 || (calls_ && calls_->has_thrown());
   Ending none = Ending::None;
   control_of(rank_).ending.compare_exchange_strong(none, throws ? Ending::Left : Ending::Returned);
@@ -122,7 +125,9 @@ void Ranks::note_call(const WorldCall* call) {
 
 // If another thread of this rank is in a call of a world, no rank of this group waits for that thread.
 void Ranks::note_user() {
-  if (user_.exchange(std::this_thread::get_id()) != std::this_thread::get_id()) note_call(nullptr);
+  if (user_.exchange(std::this_thread::get_id()) == std::this_thread::get_id()) return;
+  note_call(nullptr);
+  if (calls_) calls_->use(group_);
 }
 
 void Ranks::add(Work& work) { works_.push_back(&work); }
@@ -136,7 +141,11 @@ void Ranks::advance() {
 // One in which this rank has fallen asleep, as its peers see it.
 class Ranks::LongWait {
  public:
-  LongWait(Ranks& ranks, const std::string& purpose) : ranks_(ranks), own_(ranks.control_of(ranks.rank())) {
+  // `is_sure`: it ends only after the missing ranks have come.
+  LongWait(Ranks& ranks, const std::string& purpose, bool is_sure)
+      : ranks_(ranks),
+        own_(ranks.control_of(ranks.rank())),
+        may_be_in_circle_(is_sure && ranks.calls_ && ranks.group_) {
     own_.purpose[purpose.copy(own_.purpose, kPurposeBytes - 1)] = '\0';
     own_.waits.set(own_.waits.get() + 1);
   }
@@ -154,10 +163,12 @@ class Ranks::LongWait {
   // A wait that fails goes on, for the peers: they find what this rank has found.
   void end() { own_.waits.set(own_.waits.get() + 1); }
 
-  // Throws WaitFailure in two cases. Every rank has been in the same wait for long, and has checked its peers in it. Or
-  // a missing rank has waited long for this one, in a call of a world.
+  // Throws WaitFailure in three cases. Every rank has been in the same wait for long, and has checked its peers in it.
+  // A missing rank has waited long for this one, in a call of a world. Or this wait is part of a circle.
   void look() {
     look_at_calls();
+    show();
+    throw_circle(/*if_all_have_found=*/true);
     own_.looks.set(own_.looks.get() + 1);
     std::vector<uint64_t> waits;
     for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).waits.get());
@@ -173,7 +184,22 @@ class Ranks::LongWait {
     }
   }
 
+  // The circle that this wait is part of, if it is, and if all its ranks have found it.
+  void throw_circle(bool if_all_have_found) const {
+    const auto circle = shown_ ? ranks_.calls_->circle_of(std::this_thread::get_id()) : std::nullopt;
+    if (!circle || (if_all_have_found && !circle->all_have_found)) return;
+    throw WaitFailure(WaitFailure::Kind::Diverged, circle->text, ranks_.missing().front());
+  }
+
  private:
+  // To the ranks of other groups, once it is long.
+  void show() {
+    if (!may_be_in_circle_ || !is_short_.is_over()) return;
+    if (!shown_) shown_.emplace(*ranks_.calls_, ranks_.group_, own_.purpose);
+    std::vector<int> awaited;
+    for (const int rank : ranks_.missing()) awaited.push_back(ranks_.name_of(rank));
+    shown_->look(std::move(awaited));
+  }
   void look_at_calls() {
     for (int peer : ranks_.missing()) {
       const std::optional<WorldCall> call = ranks_.call_of(peer);
@@ -212,6 +238,9 @@ class Ranks::LongWait {
   std::vector<uint64_t> seen_, looks_;
   Patience patience_{kStandstill};
   Patience call_patience_{kStandstill};  // with a rank that is missing, and in a call of a world
+  const bool may_be_in_circle_;
+  Patience is_short_{kShort};
+  std::optional<WorldCalls::Wait> shown_;
 };
 
 bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
@@ -227,7 +256,7 @@ bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, 
       pause();
     }
   }
-  LongWait wait(*this, purpose);
+  LongWait wait(*this, purpose, /*is_sure=*/!hopeless);
   const bool came = sleep_until_all_arrived(wait, arrived, hopeless);
   wait.end();
   return came;
@@ -238,7 +267,12 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
   while (!all_arrived(arrived)) {
     sleep(arrived);
     if (missing_.empty()) break;
-    look(arrived);
+    try {
+      look(arrived);
+    } catch (const WaitFailure&) {
+      wait.throw_circle(/*if_all_have_found=*/false);  // which a peer has found as well
+      throw;
+    }
     if (hopeless && hopeless()) return false;
     wait.look();
     if (patience.is_over() && !all_arrived(arrived)) {

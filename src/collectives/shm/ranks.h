@@ -64,9 +64,9 @@ struct Member {
 class Ranks {
  public:
   // `members` are all ranks, this one included. Their memory outlives this. `calls` are this rank's; none: its peers'
-  // calls of worlds are not looked at.
+  // calls of worlds are not looked at. `place`: of the group in these.
   Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds timeout,
-        std::shared_ptr<const WorldCalls> calls = nullptr);
+        std::shared_ptr<WorldCalls> calls = nullptr, const WorldCalls::Place& place = {});
   // This rank leaves: who still waits for it is told.
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -122,7 +122,8 @@ class Ranks {
   int rank_;
   std::vector<Member> members_;
   std::chrono::milliseconds timeout_;
-  std::shared_ptr<const WorldCalls> calls_;
+  std::shared_ptr<WorldCalls> calls_;
+  uint64_t group_;                                                  // in these
   std::atomic<std::thread::id> user_ = std::this_thread::get_id();  // the thread of the last wait
   std::vector<int> peers_;
   std::vector<int> descriptors_;  // of the peers' processes, by rank; -1 where there is none any more
