@@ -203,6 +203,13 @@ struct Options {
   // forward throws Error. docs/memory.md has sizes and costs.
   bool offload_activations = false;
   int64_t offload_activations_from = kLeastOffloadBytes;  // in bytes; 0 or more
+  // Every so many steps of an optimizer of the library, ranks compare the bits that they hold in common; 0: never.
+  // These are the shards of replicas (NoShard, hybrid strategies, shard_group_size), and buffers that no rank has
+  // written since `shard`. With FullShard only buffers are held in common. At a difference `step` throws Error on every
+  // rank, after the step. It names the first parameter or buffer that is not equal, and the ranks that differ. A check
+  // reads each value once, on the CPU, and exchanges one message of 8 bytes per parameter. It finds bits that memory
+  // has flipped, and programs that write other values on some ranks.
+  int check_common_every = 0;
 };
 
 // A unit as a policy makes it, or as a sharded model has it.

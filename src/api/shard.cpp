@@ -28,6 +28,8 @@ void check_options(const Options& options) {
   check_offload(options);
   FSDP_CHECK(options.buffers >= 2, "shard: found buffers {}, expected at least 2", options.buffers);
   FSDP_CHECK(options.prefetch >= 0, "shard: found prefetch {}, expected 0 or more", options.prefetch);
+  FSDP_CHECK(options.check_common_every >= 0, "shard: found check_common_every {}, expected 0 or more",
+             options.check_common_every);
 }
 
 void check_parameter(const std::string& name, const torch::Tensor& tensor, const torch::Device& device) {
@@ -123,7 +125,8 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
                         .statistics = std::move(division.statistics),
                         .broadcast_buffers = options.broadcast_buffers,
                         .activation_memory = options.activation_memory,
-                        .recomputed_blocks = block_names(budgeted)});
+                        .recomputed_blocks = block_names(budgeted),
+                        .check_common_every = options.check_common_every});
   give_budgets(budgeted, model->recomputed_blocks());
   if (any_deferred && options.initialise) deferred::settle_draws();
   // A rank that waits in a call of the world does not delay readers of its optimizer's writes.

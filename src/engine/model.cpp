@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/own_operators.h"
 #include "engine/whole_unit.h"
 #include "interpose/piece_storage.h"
 
@@ -188,6 +189,11 @@ void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
   parts_.note_backward();
   parts_.performer.set_update(update);
   parts_.driver.step(update.get());
+  if (!parts_.common_values.is_due()) return;
+  const OwnOperators own;
+  const auto hashes =
+      parts_.driver.guarded([&] { return parts_.common_values.exchange(parts_.units, parts_.buffers, *parts_.group); });
+  parts_.common_values.check(hashes, parts_.units, parts_.buffers);
 }
 
 void Model::open_step_in_backward(std::weak_ptr<const UnitUpdate> update) {

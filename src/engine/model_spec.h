@@ -46,6 +46,7 @@ struct ModelSpec {
   bool broadcast_buffers = false;                   // before each training forward
   int64_t activation_memory = 0;                    // bytes that activations may take; 0: any
   std::vector<std::string> recomputed_blocks = {};  // by name, that it decides about
+  int check_common_every = 0;                       // steps; 0: never
 };
 
 }  // namespace fsdp::engine

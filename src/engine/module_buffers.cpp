@@ -38,6 +38,11 @@ ModuleBuffers::ModuleBuffers(collectives::Group& group, NamedTensors buffers,
   note_versions();
 }
 
+bool ModuleBuffers::is_written(size_t buffer) const {
+  const auto& [name, tensor] = buffers_[buffer];
+  return statistics_.contains(name) || version_of(tensor) != versions_[buffer];
+}
+
 // One message for all: most buffers are small.
 void ModuleBuffers::broadcast(int source) {
   if (buffers_.empty() || group_.size() == 1) return;
@@ -92,7 +97,7 @@ std::vector<std::string> ModuleBuffers::compare() {
   int64_t* hashes = written + count;
   for (int64_t i = 0; i < count; ++i) {
     if (statistics_.contains(buffers_[i].first)) continue;
-    written[i] = version_of(buffers_[i].second) != versions_[i];
+    written[i] = is_written(i);
     hashes[i] = hash_of_values(buffers_[i].second);
   }
   const auto all = group_.all_gather(message, "compares the module's buffers");

@@ -30,6 +30,8 @@ class ModuleBuffers {
                 bool broadcast_each_forward);
 
   const NamedTensors& named() const { return buffers_; }
+  // True if this rank has written the buffer since all had equal ones, or if it holds statistics of training.
+  bool is_written(size_t buffer) const;
   // Rank `source`'s values to all. A collective.
   void broadcast(int source);
 

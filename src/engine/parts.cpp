@@ -73,6 +73,7 @@ Parts::Parts(ModelSpec spec)
       state_backing(spec.state_backing),
       new_host_group(spec.new_host_group),
       buffers(*spec.group, buffers_of(spec), spec.statistics, spec.broadcast_buffers),
+      common_values(spec.check_common_every, spec.shards, spec.sync_module_states),
       first_values(spec),
       units(make_units(spec, link, parameters)),
       recorder(units.size()),

@@ -12,6 +12,7 @@
 
 #include "collectives/group.h"
 #include "engine/activation_budget.h"
+#include "engine/common_values.h"
 #include "engine/first_values.h"
 #include "engine/group_peers.h"
 #include "engine/module_buffers.h"
@@ -59,6 +60,7 @@ struct Parts {
   std::function<std::unique_ptr<collectives::Group>()> new_host_group;
   std::vector<ShardedParameter> parameters;
   ModuleBuffers buffers;
+  CommonValues common_values;
   FirstValues first_values;
   std::vector<bool> lost_values;  // by parameter: a load broke off while it filled it, and none has done so since
   std::shared_ptr<interpose::Link> link = std::make_shared<interpose::Link>();

@@ -40,7 +40,8 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
                                             {"broadcast_buffers", int(spec.broadcast_buffers), boolean},
                                             {"initialise", int(spec.initialise), boolean},
                                             {"offload", int(spec.in_files), offload},
-                                            {"offload_activations", spec.activation_store != nullptr, boolean}};
+                                            {"offload_activations", spec.activation_store != nullptr, boolean},
+                                            {"check_common_every", spec.check_common_every, number}};
   torch::Tensor own = torch::empty({static_cast<int64_t>(options.size())}, torch::kInt32);
   for (size_t i = 0; i < options.size(); ++i) own.mutable_data_ptr<int>()[i] = options[i].value;
   const auto all = group.all_gather(own);

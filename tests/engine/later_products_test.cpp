@@ -197,8 +197,7 @@ TEST_P(LaterProductsOfShards, HaveTheBitsOfOneProcessThatDividesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LaterProductsOfShards,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
-                                           Job{3, "gloo"}));
+                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}));
 
 }  // namespace
 }  // namespace fsdp
