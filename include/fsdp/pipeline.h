@@ -115,7 +115,8 @@ struct PipelineReport {
 // - `step` is equal to a loop over the micro-batches on one process, for any number of ranks and any schedule:
 // gradients
 //   are added in micro-batch order. For random numbers, a step draws one number from the default generator. Each block
-//   then draws from generators seeded by it, the micro-batch and the block. So seed all ranks alike.
+//   then draws from generators seeded by it, the micro-batch and the block. If stages are sharded, micro-batches are
+//   numbered over all ranks of a stage: round by round, the ranks in their order. So seed all ranks alike.
 // - A tied parameter has a copy in each block. Gradients are added in the order of one process's backward, the last
 //   block's first. After a step all copies hold the same sum, so their optimizers step alike. A norm over gradients has
 //   to count one copy.

@@ -13,6 +13,10 @@ ModelScopes::ModelScopes(const torch::nn::Module& module) {
   }
 }
 
+int ModelScopes::rank() const { return models_.empty() ? 0 : models_[0]->group().rank(); }
+
+int ModelScopes::ranks() const { return models_.empty() ? 1 : models_[0]->group().size(); }
+
 ModelScopes::Scope::Scope(const ModelScopes& models, int64_t number) : models_(models) {
   for (const auto& model : models.models_) outer_.push_back(model->begin_micro_batch(number));
 }

@@ -22,6 +22,9 @@ class ModelScopes {
   explicit ModelScopes(const torch::nn::Module& module);
 
   bool empty() const { return models_.empty(); }
+  // Among the ranks that the module is sharded over; 0 and 1 if it is not.
+  int rank() const;
+  int ranks() const;
   const std::vector<std::shared_ptr<engine::Model>>& all() const { return models_; }
 
   class Scope {

@@ -53,7 +53,7 @@ StagePasses::StagePasses(const std::vector<PipelineBlock>& blocks, const StageBl
 }
 
 Tensors StagePasses::run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs) {
-  step.randomness.seed(micro_batch, block);
+  step.randomness.seed(step.number_of(micro_batch), block);
   if (step.clock != nullptr) step.clock->watch_inputs(block, inputs);
   const auto start = std::chrono::steady_clock::now();
   Tensors outputs = blocks_[block].forward(*made_.modules[block], inputs);
@@ -89,7 +89,7 @@ Tensors StagePasses::forward(const StepContext& step, int micro_batch, const Ten
 torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, const Loss& loss, double divisor) {
   const Segment& segment = segments_.back();
   const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
-  step.randomness.seed(micro_batch, static_cast<int>(blocks_.size()));
+  step.randomness.seed(step.number_of(micro_batch), static_cast<int>(blocks_.size()));
   Tensors& roots = graphs_.at(micro_batch).back().roots;
   FSDP_CHECK(roots.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
              blocks_[segment.last].name, roots.size());

@@ -23,6 +23,10 @@ struct StepContext {
   const ModelScopes& models;
   BlockClock* clock;  // null: blocks are not measured
   int micro_batches;
+
+  // The number of a micro-batch among those of all ranks that have the same stages: round by round, the ranks in their
+  // order.
+  int64_t number_of(int micro_batch) const { return int64_t{micro_batch} * models.ranks() + models.rank(); }
 };
 
 class StagePasses {

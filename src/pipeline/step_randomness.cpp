@@ -23,6 +23,6 @@ StepRandomness::~StepRandomness() {
   for (auto& [generator, state] : states_) generator.set_state(state);
 }
 
-void StepRandomness::seed(int micro_batch, int block) const { seed_micro_batch(number_, micro_batch, block); }
+void StepRandomness::seed(int64_t micro_batch, int block) const { seed_micro_batch(number_, micro_batch, block); }
 
 }  // namespace fsdp::pipeline

@@ -21,7 +21,7 @@ class StepRandomness {
   StepRandomness& operator=(const StepRandomness&) = delete;
 
   // Seeds the default generators for a block's forward. The loss counts as the block behind the last.
-  void seed(int micro_batch, int block) const;
+  void seed(int64_t micro_batch, int block) const;
 
  private:
   uint64_t number_;
