@@ -43,20 +43,20 @@ class Beginning : public OwnNode {
 // A gradient that the first backward has computed.
 class KeptGradient final : public Beginning {
  public:
-  KeptGradient(uint64_t sequence_nr, Edge next, Tensor gradient)
-      : Beginning(sequence_nr, std::move(next), gradient.device()), gradient_(std::move(gradient)) {}
-  variable_list apply(variable_list&&) override { return {std::exchange(gradient_, {})}; }
+  KeptGradient(uint64_t sequence_nr, Edge next, const Tensor& gradient)
+      : Beginning(sequence_nr, std::move(next), gradient.device()), gradient_(gradient) {}
+  variable_list apply(variable_list&&) override { return {std::exchange(gradient_, {}).get()}; }
 
  private:
-  void release_members() override { gradient_.reset(); }
+  void release_members() override { gradient_ = {}; }
 
-  Tensor gradient_;
+  KeptTensor gradient_;
 };
 
 class LeftProduct final : public Beginning {
  public:
   LeftProduct(uint64_t sequence_nr, Edge next, WeightProduct product)
-      : Beginning(sequence_nr, std::move(next), product.gradient.device()), product_(std::move(product)) {}
+      : Beginning(sequence_nr, std::move(next), product.gradient.get().device()), product_(std::move(product)) {}
   variable_list apply(variable_list&&) override { return {std::exchange(product_, {}).compute()}; }
 
  private:
@@ -93,6 +93,8 @@ class Division {
   };
   // The layers that run in the first backward and leave their products.
   const std::vector<Layer>& layers() const { return layers_; }
+  // Leaves whose gradients are left.
+  const std::unordered_set<Node*>& left_leaves() const { return left_leaves_; }
   // The nodes that do not run then: the gradients of their inputs are kept.
   const std::vector<Node*>& kept() const { return kept_; }
   // In the order of an undivided backward.
@@ -207,6 +209,8 @@ std::vector<Tensor> LaterProducts::backward_to_inputs(const std::vector<Tensor>&
     const Tensor leaf = leaf_of(*node);
     if (leaf.defined() && !node->tensor_pre_hooks().empty()) hooks.emplace_back(leaf);
   }
+  weights_.clear();
+  for (Node* node : division.left_leaves()) weights_.emplace_back(leaf_of(*node));
   std::vector<WeightProduct> products(division.layers().size());
   std::deque<LeavingProduct> leaving;
   for (size_t i = 0; i < products.size(); ++i) {
@@ -239,9 +243,11 @@ void LaterProducts::add(const Tensor& leaf, Tensor gradient) {
 
 void LaterProducts::run() {
   if (empty()) return;
+  std::vector<NodeOwner> nodes = std::exchange(nodes_, {});
+  for (const KeptTensor& weight : std::exchange(weights_, {})) weight.get();
   edge_list roots;
   variable_list begins;
-  for (NodeOwner& node : std::exchange(nodes_, {})) {
+  for (NodeOwner& node : nodes) {
     begins.push_back(Beginning::input_on(static_cast<const Beginning&>(*node).device()));
     roots.emplace_back(std::move(node), 0);
   }

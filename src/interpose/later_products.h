@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "interpose/libtorch_versions.h"
+#include "interpose/saved_tensors.h"
 
 namespace fsdp::interpose {
 
@@ -48,13 +49,15 @@ class LaterProducts {
                                                 const std::vector<torch::Tensor>& inputs, bool retain_graph = false);
   // A gradient that has been computed already: it arrives at the leaf in `run`.
   void add(const torch::Tensor& leaf, torch::Tensor gradient);
-  // The rest, once. If it throws, as for a hook, the products are gone.
+  // The rest, once. Throws c10::Error, as a whole backward would, if a weight, a layer's input or a gradient was
+  // modified in place since the first part, for example by an optimizer. If it throws, the products are gone.
   void run();
   // True if nothing waits for `run`.
   bool empty() const { return nodes_.empty(); }
 
  private:
-  std::vector<NodeOwner> nodes_;  // at which the second backward begins
+  std::vector<NodeOwner> nodes_;     // at which the second backward begins
+  std::vector<KeptTensor> weights_;  // whose products are left
   bool retain_graph_ = false;
 };
 

@@ -55,12 +55,12 @@ struct LinearInPlace : torch::autograd::Function<LinearInPlace<given>> {
       of_bias = at::sum_to(gradient, at::IntArrayRef{gradient.size(1)});
     if (context->needs_input_grad(0))
       of_input = gradient.mm(given == Given::Itself ? weight : weight.t()).view_as(input);
-    const auto form = given == Given::Itself ? WeightProduct::Form::Weight : WeightProduct::Form::Transposed;
+    const auto form = given == Given::Itself ? ProductForm::Weight : ProductForm::Transposed;
     if (context->needs_input_grad(1)) {
-      of_weight = WeightProduct{weight, as_matrix(input), gradient, form}.compute();
+      of_weight = weight_gradient(weight, as_matrix(input), gradient, form);
     } else if (const auto taker = context->saved_data.find(kTaker); taker != context->saved_data.end()) {
       c10::static_intrusive_pointer_cast<ProductsTaker>(taker->second.toCapsule())
-          ->leave({weight, as_matrix(input), gradient, form});
+          ->leave({weight, KeptTensor(as_matrix(input)), KeptTensor(gradient), form});
     }
     return {of_input, of_weight, of_bias};
   }

@@ -51,8 +51,11 @@ class LeaveInput final : public torch::autograd::FunctionPreHook {
 
   variable_list operator()(const variable_list& gradients) override {
     if (gradients[0].defined()) {
-      const auto form = product_.by_columns() ? WeightProduct::Form::Columns : WeightProduct::Form::Transposed;
-      leave_({.weight = {}, .input = product_.input->unpack(), .gradient = gradients[0], .form = form});
+      const auto form = product_.by_columns() ? ProductForm::Columns : ProductForm::Transposed;
+      leave_({.weight = {},
+              .input = KeptTensor(product_.input->unpack()),
+              .gradient = KeptTensor(gradients[0]),
+              .form = form});
     }
     return gradients;
   }
@@ -68,11 +71,11 @@ bool is_real(const Node& node) {
 
 }  // namespace
 
-Tensor WeightProduct::compute() const {
-  if (form == Form::Columns) return input.t().mm(gradient);
+Tensor weight_gradient(const Tensor& weight, const Tensor& input, const Tensor& gradient, ProductForm form) {
+  if (form == ProductForm::Columns) return input.t().mm(gradient);
   Tensor place = weight.defined() ? gradient_destination(weight) : Tensor();
   const Tensor product = place.defined() ? at::mm_out(place, gradient.t(), input) : gradient.t().mm(input);
-  return form == Form::Transposed ? product.t() : product;
+  return form == ProductForm::Transposed ? product.t() : product;
 }
 
 std::optional<size_t> weight_edge(Node& node) {

@@ -14,24 +14,31 @@
 #include <functional>
 #include <optional>
 
+#include "interpose/saved_tensors.h"
+
 namespace fsdp::interpose {
 
-// A weight's gradient that is not computed yet.
+enum class ProductForm {
+  Weight,      // [rows of the weight, columns]: at::linear's
+  Transposed,  // the same, of which the transpose is the gradient: t() of the weight was multiplied by
+  Columns,     // of a matrix [columns of the input, columns of the result]: mm(input, weight)
+};
+
+// The gradient of a weight, given the layer's input and the gradient of its result as matrices. `weight` is as the
+// layer took it, or undefined if it is no sharded parameter. The listener's place for the gradient is asked for now
+// (gradient_destination).
+torch::Tensor weight_gradient(const torch::Tensor& weight, const torch::Tensor& input, const torch::Tensor& gradient,
+                              ProductForm form);
+
+// One that is not computed yet.
 struct WeightProduct {
-  enum class Form {
-    Weight,      // [rows of the weight, columns]: at::linear's
-    Transposed,  // the same, of which the transpose is the gradient: t() of the weight was multiplied by
-    Columns,     // of a matrix [columns of the input, columns of the result]: mm(input, weight)
-  };
+  torch::Tensor weight;
+  KeptTensor input;
+  KeptTensor gradient;
+  ProductForm form = ProductForm::Weight;
 
-  torch::Tensor weight;    // as the layer took it; undefined if it is no sharded parameter
-  torch::Tensor input;     // of the layer, as a matrix
-  torch::Tensor gradient;  // of its result, as a matrix
-  Form form = Form::Weight;
-
-  // The bits of the backward that leaves nothing. The listener's place for the gradient is asked for now
-  // (gradient_destination).
-  torch::Tensor compute() const;
+  // Throws c10::Error if a factor was modified in place since.
+  torch::Tensor compute() const { return weight_gradient(weight, input.get(), gradient.get(), form); }
 };
 
 using LeaveProduct = std::function<void(WeightProduct)>;

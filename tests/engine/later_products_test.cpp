@@ -196,6 +196,38 @@ TEST_P(LaterProductsOfShards, HaveTheBitsOfOneProcessThatDividesNothing) {
   });
 }
 
+// The scope of the step holds the second part of the step's last backward, or both parts.
+TEST_P(LaterProductsOfShards, HaveThoseBitsWhereTheStepMayBeginInsideTheSecondPart) {
+  run_ranks(GetParam(), [](World& world) {
+    const InputsKind kind{"GPT", [] { return InputsModel{testing_models::make_gpt()}; }};
+    const Weights expected = undivided(kind, world.size());
+    for (char opened_before : {'I', 'W'}) {
+      const InputsModel staged = kind.make();
+      auto sharded = shard(*staged.model.module, world);
+      sharded.set_gradient_divisor(world.size() * kLaterBatches);
+      AdamW optimizer(sharded, {.lr = kLaterRate});
+      for (int64_t b = 0; b < kLaterSteps * kLaterBatches; ++b) {
+        const bool is_last = (b + 1) % kLaterBatches == 0;
+        const MicroBatch scope(sharded, b % kLaterBatches);
+        const Tensor loss = staged.model.loss(b * world.size() + world.rank());
+        std::optional<StepInBackward> in_backward;
+        LaterProducts later;
+        if (is_last && opened_before == 'I') in_backward.emplace(optimizer.step_in_backward());
+        later.backward_to_inputs({loss}, {{}}, {});
+        if (is_last && opened_before == 'W') in_backward.emplace(optimizer.step_in_backward());
+        later.run();
+        in_backward.reset();
+        if (!is_last) continue;
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      EXPECT_THAT(testing_models::differences(expected, testing_models::whole_weights(*staged.model.module, sharded)),
+                  IsEmpty())
+          << "opened before " << opened_before;
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, LaterProductsOfShards,
                          ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}));
 

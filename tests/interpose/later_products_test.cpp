@@ -276,6 +276,25 @@ TEST(LaterProducts, HoldNoMoreThanTheInputsAndTheGradientsOfLayers) {
   EXPECT_TRUE(of_input.expired());
 }
 
+TEST(LaterProducts, RefuseTensorsThatWereModifiedInPlaceSince) {
+  enum class What { Weight, Input, Gradient };
+  for (What what : {What::Weight, What::Input, What::Gradient}) {
+    const Weights w;
+    const Tensor x = inputs_of({}, torch::kFloat32)[0], offset = torch::zeros_like(x).set_requires_grad(true);
+    const Tensor input = (x + offset).detach();
+    LaterProducts later;
+    // The gradient of the offset is that of x, the same tensor.
+    const Tensor loss = torch::linear(input, w.square()).sum() + (x + offset).pow(2).sum();
+    const Tensors gradients = later.backward_to_inputs({loss}, {{}}, {x});
+    {
+      const torch::NoGradGuard no_grad;
+      (what == What::Weight ? w.square() : what == What::Input ? input : gradients[0]).mul_(2);
+    }
+    EXPECT_THROW(later.run(), c10::Error) << static_cast<int>(what);
+    EXPECT_TRUE(later.empty()) << static_cast<int>(what);
+  }
+}
+
 TEST(LaterProducts, AreGoneAfterABackwardThatThrew) {
   const Case one{"layers", layers};
   const Weights expected, found;
