@@ -41,9 +41,9 @@ class LaterProducts {
   // A parameter's gradient is computed now and kept where an operator of another kind uses the parameter too. Nodes
   // that run a backward of their own (ReversibleSequence) add their parameters' gradients now.
   //
-  // With `retain_graph` the outputs may have another backward, and `run` leaves its part of the graph too. Throws Error
-  // for other tensors, for products that still wait, and inside a backward with create_graph. If it throws, nothing is
-  // left.
+  // Gradients keep no graph: there is no create_graph. With `retain_graph` the outputs may have another backward, and
+  // `run` leaves its part of the graph too. Throws Error for other tensors, and for products that still wait. If it
+  // throws, nothing is left.
   std::vector<torch::Tensor> backward_to_inputs(const std::vector<torch::Tensor>& outputs,
                                                 const std::vector<torch::Tensor>& gradients,
                                                 const std::vector<torch::Tensor>& inputs, bool retain_graph = false);
