@@ -13,7 +13,8 @@
 // autograd's queue and so the bits of that. The graph needs no forward of its own: modules may be sharded or not.
 //
 // Memory: between the two parts, the inputs and the gradients of the results of those layers, and the gradients of the
-// other parameters. The rest of the graph is freed, and sharded units need not be full in the second part.
+// other parameters. The rest of the graph is freed, and sharded units need not be full in the second part. No report of
+// the library counts these tensors.
 #pragma once
 
 #include <torch/csrc/autograd/variable.h>
