@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/patience.h"
 
@@ -31,9 +32,11 @@ uint64_t name_of(const std::string& text) { return std::hash<std::string>()(text
 // The statuses of one look.
 class Reading {
  public:
-  Reading(StatusBoard& board, int own_rank, const RankWaits& own) : board_(board) { read_.emplace(own_rank, own); }
+  // `own` outlives this.
+  Reading(StatusBoard& board, int own_rank, const RankWaits& own) : board_(board), own_rank_(own_rank), own_(own) {}
 
   const RankWaits* of(int rank) {
+    if (rank == own_rank_) return &own_;
     const auto [place, is_new] = read_.try_emplace(rank);
     if (is_new) place->second = read(rank);
     return place->second ? &*place->second : nullptr;
@@ -51,8 +54,25 @@ class Reading {
   }
 
   StatusBoard& board_;
+  const int own_rank_;
+  const RankWaits& own_;
   std::map<int, std::optional<RankWaits>> read_;
 };
+
+// A circle that does not end.
+struct Certain {
+  WaitCircle circle;
+  std::string text;
+  Patience patience{kOthers};
+};
+
+// This rank shows its own finding before it counts.
+bool all_have_found(const Certain& certain, Reading& reading) {
+  return std::ranges::all_of(certain.circle, [&](const WaitInCircle& one) {
+    const RankWaits* const waits = reading.of(one.rank);
+    return waits != nullptr && waits->circle == name_of(certain.text);
+  });
+}
 
 // Outlives the finder while the board hangs.
 class BoardThread {
@@ -70,23 +90,18 @@ class BoardThread {
   bool ended = false;
 
  private:
-  // A circle that does not end.
-  struct Certain {
-    WaitCircle circle;
-    std::string text;
-    Patience patience{kOthers};
-  };
-
-  void post(RankWaits& own);
-  void look(const RankWaits& own);
-  void look(const ThreadWait& wait, Reading& reading);
-  bool all_have_found(const Certain& certain, Reading& reading) const;
+  std::map<uint64_t, FoundCircle> look(RankWaits& own);
+  void forget_those_over(const RankWaits& own);
+  void note_look(RankWaits& own, Reading& reading);
+  void post(const RankWaits& own);
+  void find(const ThreadWait& wait, Reading& reading);
 
   const std::unique_ptr<StatusBoard> board_;
   const int rank_;
   WorldCalls& calls_;  // there until `stopping`
   uint64_t looks_ = 0;
   // By the number of the wait on this rank.
+  std::map<uint64_t, std::vector<int>> awaited_;  // in a call: without the ranks that have begun it
   std::map<uint64_t, CircleWatch> watches_;
   std::map<uint64_t, Certain> certain_;
 };
@@ -101,12 +116,7 @@ void BoardThread::run() {
     is_awake = !own.waits.empty();
     if (!is_awake) continue;
     lock.unlock();
-    post(own);
-    look(own);
-    Reading again(*board_, rank_, own);
-    std::map<uint64_t, FoundCircle> found;
-    for (auto& [wait, certain] : certain_)
-      found[wait] = {certain.text, certain.patience.is_over() || all_have_found(certain, again)};
+    const std::map<uint64_t, FoundCircle> found = look(own);
     lock.lock();
     if (stopping) break;
     for (const auto& [wait, circle] : found) calls_.conclude(wait, circle);
@@ -115,40 +125,54 @@ void BoardThread::run() {
   changed.notify_all();
 }
 
+std::map<uint64_t, FoundCircle> BoardThread::look(RankWaits& own) {
+  forget_those_over(own);
+  Reading reading(*board_, rank_, own);
+  note_look(own, reading);
+  post(own);
+  for (const ThreadWait& wait : own.waits) find(wait, reading);
+  std::map<uint64_t, FoundCircle> found;
+  for (auto& [wait, certain] : certain_)
+    found[wait] = {certain.text, certain.patience.is_over() || all_have_found(certain, reading)};
+  return found;
+}
+
+void BoardThread::forget_those_over(const RankWaits& own) {
+  const auto is_over = [&own](const auto& of_wait) {
+    return std::ranges::find(own.waits, of_wait.first, &ThreadWait::number) == own.waits.end();
+  };
+  std::erase_if(awaited_, is_over);
+  std::erase_if(watches_, is_over);
+  std::erase_if(certain_, is_over);
+}
+
 // This thread sees that a call goes on. The thread that waits sees it of other waits.
-void BoardThread::post(RankWaits& own) {
+void BoardThread::note_look(RankWaits& own, Reading& reading) {
   ++looks_;
   for (ThreadWait& wait : own.waits) {
-    if (wait.call > 0) wait.looks = looks_;
+    if (wait.call == 0) continue;
+    wait.looks = looks_;
+    std::vector<int>& awaited = awaited_.try_emplace(wait.number, wait.awaited).first->second;
+    std::erase_if(awaited, [&](int rank) {
+      const RankWaits* const theirs = reading.of(rank);
+      return theirs != nullptr && has_come(wait, *theirs);
+    });
+    wait.awaited = awaited;
   }
   if (!certain_.empty()) own.circle = name_of(certain_.begin()->second.text);
+}
+
+void BoardThread::post(const RankWaits& own) {
   try {
     board_->post(rank_, encode_waits(own));
   } catch (const std::exception&) {  // a board that cannot be reached leaves the waits to their timeout
   }
 }
 
-void BoardThread::look(const RankWaits& own) {
-  const auto is_over = [&own](const auto& of_wait) {
-    return std::ranges::find(own.waits, of_wait.first, &ThreadWait::number) == own.waits.end();
-  };
-  std::erase_if(watches_, is_over);
-  std::erase_if(certain_, is_over);
-  Reading reading(*board_, rank_, own);
-  for (const ThreadWait& wait : own.waits) look(wait, reading);
-}
-
-void BoardThread::look(const ThreadWait& wait, Reading& reading) {
+void BoardThread::find(const ThreadWait& wait, Reading& reading) {
   if (certain_.count(wait.number) > 0) return;
   const WaitCircle circle = find_circle(rank_, wait, [&reading](int rank) { return reading.of(rank); });
   if (watches_[wait.number].is_certain(circle)) certain_.try_emplace(wait.number, circle, circle_text(circle));
-}
-
-bool BoardThread::all_have_found(const Certain& certain, Reading& reading) const {
-  return std::ranges::all_of(certain.circle, [&](const WaitInCircle& one) {
-    const RankWaits* const waits = reading.of(one.rank);
-    return one.rank == rank_ || (waits != nullptr && waits->circle == name_of(certain.text));
-  });
 }
 
 class BoardFinder final : public CircleFinder {

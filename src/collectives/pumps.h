@@ -83,6 +83,24 @@ class PumpPause {
   std::chrono::microseconds length_ = kShortest;
 };
 
+// The pumping of a thread that looks at its condition again and again, and sleeps in between.
+class PumpingWait {
+ public:
+  // This thread begins to wait.
+  void begin() { list_ = pumps_of_this_thread(); }
+  void pump() {
+    if (!list_->is_empty()) pause_.note(list_->pump());
+  }
+  // The time that it may sleep, of that which it would otherwise.
+  std::chrono::microseconds part_of(std::chrono::microseconds sleep) const {
+    return list_->is_empty() ? sleep : std::min(sleep, pause_.length());
+  }
+
+ private:
+  std::shared_ptr<PumpList> list_;
+  PumpPause pause_;
+};
+
 // While it lives, this thread waits for something that it cannot look at. A thread that exists only as long pumps in
 // its place, if there is anything to pump.
 class PumpedWait {

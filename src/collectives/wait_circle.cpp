@@ -65,12 +65,17 @@ std::optional<RankWaits> decode_waits(const std::string& text) {
   return reader.failed() || !reader.is_at_end() ? std::nullopt : std::optional(waits);
 }
 
+bool has_come(const ThreadWait& wait, const RankWaits& theirs) {
+  const auto use = std::ranges::find(theirs.groups, wait.group, &GroupUse::group);
+  return wait.call > 0 && use != theirs.groups.end() && use->calls >= wait.call;
+}
+
 namespace {
 
-// The wait that `wait` depends on because of `awaited`, which shows `theirs`; null: none.
+// The wait that `wait` depends on because of a rank that shows `theirs`; null: none.
 const ThreadWait* wait_behind(const ThreadWait& wait, const RankWaits& theirs) {
   const auto use = std::ranges::find(theirs.groups, wait.group, &GroupUse::group);
-  if (use == theirs.groups.end() || (wait.call > 0 && use->calls >= wait.call)) return nullptr;
+  if (use == theirs.groups.end() || has_come(wait, theirs)) return nullptr;
   const auto behind = std::ranges::find(theirs.waits, use->thread, &ThreadWait::thread);
   return behind == theirs.waits.end() || behind->group == wait.group ? nullptr : &*behind;
 }
@@ -78,7 +83,7 @@ const ThreadWait* wait_behind(const ThreadWait& wait, const RankWaits& theirs) {
 struct Reached {
   int rank;
   const ThreadWait* wait;
-  size_t from;  // its place among those that were reached
+  size_t from;  // the place of the wait that depends on it
 };
 
 WaitCircle circle_to(const std::vector<Reached>& reached, size_t last) {

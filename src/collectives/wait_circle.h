@@ -35,7 +35,7 @@ struct GroupUse {
   uint64_t thread = 0;  // which used it last
 };
 
-// What a rank shows to all others.
+// The waits of a rank, as all other ranks see them.
 struct RankWaits {
   std::vector<ThreadWait> waits = {};  // at most one of each thread
   std::vector<GroupUse> groups = {};
@@ -51,6 +51,9 @@ struct WaitInCircle {
   ThreadWait wait = {};
 };
 using WaitCircle = std::vector<WaitInCircle>;  // each depends on the next one, and the last on the first
+
+// Returns whether the rank that shows `theirs` has begun the call that `wait` is in.
+bool has_come(const ThreadWait& wait, const RankWaits& theirs);
 
 // Null: the rank shows nothing. The same until the search is over.
 using WaitsOf = std::function<const RankWaits*(int rank)>;

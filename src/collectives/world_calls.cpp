@@ -102,7 +102,7 @@ std::optional<FoundCircle> WorldCalls::circle_of(std::thread::id thread) const {
   return found == circles_.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Of a thread in a call that waits: the wait, which names the ranks.
+// If a thread in a call has a long wait, the wait counts: it names the ranks that have not come.
 RankWaits WorldCalls::waits() const {
   const std::lock_guard lock(mutex_);
   RankWaits all;

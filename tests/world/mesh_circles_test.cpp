@@ -57,7 +57,7 @@ void expect_circle(const RunResult& result) {
 }
 
 // Four ranks, which would wait for an hour.
-class MeshCircles : public ::testing::TestWithParam<std::string> {
+class OnAGrid : public ::testing::TestWithParam<std::string> {
  protected:
   static RunResult run(const MeshBody& body) {
     LaunchOptions options = testing::patient_options();
@@ -69,6 +69,9 @@ class MeshCircles : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(result.exit_code, 0) << result.output;
   }
 };
+
+class MeshCircles : public OnAGrid {};
+class SlowMesh : public OnAGrid {};
 
 TEST_P(MeshCircles, AreNamed) { expect_circle(run(wait_in_a_circle)); }
 
@@ -83,7 +86,7 @@ TEST_P(MeshCircles, AreNamedAfterCallsInOneOrder) {
 }
 
 // Every rank waits for another one, but rank 1, on which all others depend, computes.
-TEST_P(MeshCircles, AreNotTheWaitsForARankThatComputes) {
+TEST_P(SlowMesh, OfWhichARankComputesIsNoCircle) {
   expect_success([](int rank, const Mesh& mesh) {
     if (rank == 1) be_slow();
     if (rank == 0 || rank == 2) sum_over(mesh["data"]);
@@ -93,7 +96,7 @@ TEST_P(MeshCircles, AreNotTheWaitsForARankThatComputes) {
 }
 
 // A rank computes in turn, so that long waits follow each other along both axes.
-TEST_P(MeshCircles, AreNotLongWaitsOneAfterTheOther) {
+TEST_P(SlowMesh, WithLongWaitsOneAfterTheOtherIsNoCircle) {
   expect_success([](int rank, const Mesh& mesh) {
     for (int slow = 0; slow < 4; ++slow) {
       if (rank == slow) std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -104,7 +107,7 @@ TEST_P(MeshCircles, AreNotLongWaitsOneAfterTheOther) {
 }
 
 // Each rank has a thread for each axis. On each, one of them waits and the other one computes.
-TEST_P(MeshCircles, AreNotTheWaitsOfSeveralThreads) {
+TEST_P(SlowMesh, OfSeveralThreadsIsNoCircle) {
   expect_success([](int rank, const Mesh& mesh) {
     const bool slow_in_data = rank == 0 || rank == 3;
     std::thread tensor([&] {
@@ -120,7 +123,7 @@ TEST_P(MeshCircles, AreNotTheWaitsOfSeveralThreads) {
 }
 
 // A collective beside the program waits along one axis, and the program along the other one.
-TEST_P(MeshCircles, AreNotTheWaitsOfCollectivesBesideTheProgram) {
+TEST_P(SlowMesh, OfCollectivesBesideTheProgramIsNoCircle) {
   expect_success([](int rank, const Mesh& mesh) {
     World data = mesh["data"];
     const bool begins = rank == 0 || rank == 3;
@@ -154,13 +157,13 @@ TEST(MeshCirclesOfModels, AreNamed) {
                             "tensor and waits for rank 3, rank 3 "));
 }
 
-#ifdef FSDP_WITH_GLOO
-INSTANTIATE_TEST_SUITE_P(Backends, MeshCircles, ::testing::Values("shm", "gloo"));
-#else
-INSTANTIATE_TEST_SUITE_P(Backends, MeshCircles, ::testing::Values("shm"));
-#endif
+INSTANTIATE_TEST_SUITE_P(Shm, MeshCircles, ::testing::Values("shm"));
+INSTANTIATE_TEST_SUITE_P(Shm, SlowMesh, ::testing::Values("shm"));
 
 #ifdef FSDP_WITH_GLOO
+INSTANTIATE_TEST_SUITE_P(Gloo, MeshCircles, ::testing::Values("gloo"));
+INSTANTIATE_TEST_SUITE_P(Gloo, SlowMesh, ::testing::Values("gloo"));
+
 // The last axis shares memory, and the first one goes over Gloo.
 TEST(MeshCirclesOnTwoHosts, AreNamed) {
   const TwoHosts hosts;

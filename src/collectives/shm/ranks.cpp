@@ -72,7 +72,7 @@ Ranks::Ranks(int rank, std::vector<Member> members, std::chrono::milliseconds ti
       descriptors_(members_.size(), -1) {
   for (int i = 1; i < size(); ++i) peers_.push_back((rank_ + i) % size());
   for (int peer : peers_) descriptors_[peer] = open_process(members_[peer]);
-  if (calls_) calls_->open(place);
+  if (calls_ && group_ != 0) calls_->open(place);
 }
 
 Ranks::~Ranks() {
@@ -246,7 +246,7 @@ class Ranks::LongWait {
 bool Ranks::wait_unless(std::span<const int> ranks, const std::string& purpose, const Arrived& arrived,
                         const Condition& hopeless) {
   note_user();
-  pumps_ = pumps_of_this_thread();
+  pumping_.begin();
   missing_.assign(ranks.begin(), ranks.end());
   for (int spin = 0; spin < kSpins; ++spin) {
     if (all_arrived(arrived)) return true;
@@ -288,7 +288,7 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
 
 bool Ranks::all_arrived(const Arrived& arrived) {
   if (!works_.empty()) advance();
-  if (!pumps_->is_empty()) pump_pause_.note(pumps_->pump());
+  pumping_.pump();
   std::erase_if(missing_, arrived);
   return missing_.empty();
 }
@@ -298,7 +298,7 @@ void Ranks::sleep(const Arrived& arrived) {
   Control& own = control_of(rank_);
   own.sleeping.store(1);
   const uint32_t bell = own.bell.load();
-  if (!all_arrived(arrived)) sleep_on(own.bell, bell, pumps_->is_empty() ? kSlice : pump_pause_.length());
+  if (!all_arrived(arrived)) sleep_on(own.bell, bell, pumping_.part_of(kSlice));
   own.sleeping.store(0);
 }
 

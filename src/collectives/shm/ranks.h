@@ -128,8 +128,7 @@ class Ranks {
   std::vector<int> peers_;
   std::vector<int> descriptors_;  // of the peers' processes, by rank; -1 where there is none any more
   std::vector<Work*> works_;
-  std::shared_ptr<PumpList> pumps_;  // of the thread that waits
-  PumpPause pump_pause_;
+  PumpingWait pumping_;
   std::vector<int> missing_;
 };
 
