@@ -50,6 +50,12 @@ constexpr const char* kCircle =
     "rank 3 [^.,]* along data and waits for rank 1, rank 1 [^.,]* along tensor and waits for rank 0\\. "
     "This is a circle, .*in one order on all ranks\\.\n";
 
+int times(const std::string& part, const std::string& text) {
+  int times = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
 void expect_circle(const RunResult& result) {
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.output, ContainsRegex(kCircle));
@@ -73,7 +79,11 @@ class OnAGrid : public ::testing::TestWithParam<std::string> {
 class MeshCircles : public OnAGrid {};
 class SlowMesh : public OnAGrid {};
 
-TEST_P(MeshCircles, AreNamed) { expect_circle(run(wait_in_a_circle)); }
+TEST_P(MeshCircles, AreNamed) {
+  const RunResult result = run(wait_in_a_circle);
+  expect_circle(result);
+  EXPECT_EQ(times("This is a circle", result.output), 1) << result.output;
+}
 
 TEST_P(MeshCircles, AreNamedAfterCallsInOneOrder) {
   expect_circle(run([](int rank, const Mesh& mesh) {
@@ -135,6 +145,27 @@ TEST_P(SlowMesh, OfCollectivesBesideTheProgramIsNoCircle) {
     sum_over(mesh["tensor"]);
     if (!begins) beside = data.all_reduce_async_(ones);
     beside.wait();
+  });
+}
+
+// Rank 1 waits for a message of rank 0. It comes from a thread, while the program of rank 0 waits along data.
+TEST_P(SlowMesh, OfAMessageBetweenTwoRanksIsNoCircle) {
+  expect_success([](int rank, const Mesh& mesh) {
+    World data = mesh["data"], tensor = mesh["tensor"];
+    torch::Tensor number = torch::zeros({1});
+    if (rank == 0) {
+      std::thread sender([&] {
+        be_slow();
+        tensor.send(number, 1);
+      });
+      sum_over(data);
+      sender.join();
+    } else {
+      if (rank == 1) tensor.receive_(number, 0);
+      if (rank == 2) sum_over(tensor);
+      sum_over(data);
+      if (rank == 3) sum_over(tensor);
+    }
   });
 }
 
