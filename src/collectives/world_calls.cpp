@@ -102,12 +102,17 @@ std::optional<FoundCircle> WorldCalls::circle_of(std::thread::id thread) const {
   return found == circles_.end() ? std::nullopt : std::optional(found->second);
 }
 
-// If a thread in a call has a long wait, the wait counts: it names the ranks that have not come.
+// If a thread in a call has a long wait, the wait counts: it names the ranks that have not come. The call has the name
+// that the user knows.
 RankWaits WorldCalls::waits() const {
   const std::lock_guard lock(mutex_);
   RankWaits all;
   for (const auto& [number, group] : groups_) all.groups.push_back({number, group.calls, group.thread});
-  for (const auto& [thread, wait] : waits_) all.waits.push_back(wait);
+  for (const auto& [thread, wait] : waits_) {
+    all.waits.push_back(wait);
+    const auto call = calls_.find(thread);
+    if (call != calls_.end() && call->second.wait.group == wait.group) all.waits.back().doing = call->second.wait.doing;
+  }
   for (const auto& [thread, call] : calls_) {
     if (waits_.count(thread) > 0 || Clock::now() - call.since < kLong) continue;
     all.waits.push_back(call.wait);

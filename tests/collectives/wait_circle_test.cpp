@@ -149,7 +149,7 @@ TEST(WorldCalls, ShowTheWaitOfEachThread) {
     wait.look({3});
     const RankWaits shown = calls.waits();
     ASSERT_EQ(shown.waits.size(), 1);
-    EXPECT_EQ(shown.waits[0].doing, "enters a barrier along data");
+    EXPECT_EQ(shown.waits[0].doing, "calls World::barrier along data");
     EXPECT_EQ(shown.waits[0].awaited, std::vector<int>{3});
     EXPECT_EQ(shown.groups.at(0).thread, shown.waits[0].thread);
     calls.conclude(shown.waits[0].number, {"a circle", true});

@@ -46,8 +46,10 @@ void wait_in_a_circle(int rank, const Mesh& mesh) {
 }
 
 constexpr const char* kCircle =
-    "rank 0 [^.,]* along data and waits for rank 2, rank 2 [^.,]* along tensor and waits for rank 3, "
-    "rank 3 [^.,]* along data and waits for rank 1, rank 1 [^.,]* along tensor and waits for rank 0\\. "
+    "rank 0 calls World::all_reduce_ along data and waits for rank 2, rank 2 calls World::all_reduce_ along tensor and "
+    "waits for rank 3, "
+    "rank 3 calls World::all_reduce_ along data and waits for rank 1, rank 1 calls World::all_reduce_ along tensor and "
+    "waits for rank 0\\. "
     "This is a circle, .*in one order on all ranks\\.\n";
 
 int times(const std::string& part, const std::string& text) {
