@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fsdp/activation_memory.h"
+#include "fsdp/mesh.h"
 #include "fsdp/movable.h"
 #include "fsdp/options.h"
 #include "fsdp/trace.h"
@@ -155,7 +156,8 @@ class ShardedModel {
   std::vector<torch::Tensor> shards() const;
 
   // Scales the gradients so that their norm over the whole model is at most `max_norm`, and returns the norm before.
-  // The result does not depend on the number of ranks (docs/determinism.md). With a `max_norm` of 0 all gradients
+  // Counts the parts of divided layers and the other stages of a pipeline. The result does not depend on the number of
+  // ranks (docs/determinism.md). With a `max_norm` of 0 all gradients
   // become 0; with infinity they stay as they are. A collective. Throws `Error` when there is no gradient, for a
   // max_norm below 0 or NaN, or for a norm_type that is not positive (infinity is allowed).
   double clip_grad_norm_(double max_norm, double norm_type = 2.0);
@@ -242,6 +244,14 @@ class ShardedModel {
 // values. If some exist, rank 0 warns on stderr. Make them after this call. A module made in deferred_init
 // (deferred_init.h) is made real here, unit by unit: besides the shards, at most one unit is whole at a time.
 ShardedModel shard(torch::nn::Module& module, World& world, Options options = {});
+
+// As above, over the ranks along an axis of a mesh. Messages about ranks of other axes name them by their coordinates.
+//
+// In both: if layers of the module are divided over another axis (tensor_parallel.h), norms, GradScaler and Muon know
+// it. Then this is a collective of that axis as well. Throws `Error` if the axis of such a layer is no axis of the
+// mesh, or has several ranks in common with the ranks to shard over. Throws `Error`, too, if its ranks have different
+// values of a parameter that each of them holds whole.
+ShardedModel shard(torch::nn::Module& module, const Mesh& mesh, const std::string& axis, const Options& options = {});
 
 // As above, for a scripted or traced module. `options.units` gets a native module with the names, parameters and
 // buffers of `module`. Each scripted class is a plain torch::nn::Module whose name() is the class's, so units_by can

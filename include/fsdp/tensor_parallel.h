@@ -71,6 +71,8 @@ class DividedModule {
   virtual ~DividedModule() = default;
   // All parameters of which this rank may hold a part alone.
   virtual std::vector<ParameterDivision> divisions() const = 0;
+  // The ranks among which they are divided.
+  virtual const World& axis() const = 0;
 };
 
 // torch::nn::Linear with its output features divided among ranks: rows of the weight, and entries of the bias.
@@ -93,6 +95,8 @@ class ColumnParallelLinearImpl : public torch::nn::Cloneable<ColumnParallelLinea
   std::vector<int64_t> block_features() const;
   // Rows of the weight, and entries of the bias.
   std::vector<ParameterDivision> divisions() const override;
+  // The constructor's.
+  const World& axis() const override { return axis_; }
   // Draws the whole layer's numbers anew.
   void reset() override;
   // For torch::nn::Module's output.
@@ -129,6 +133,8 @@ class RowParallelLinearImpl : public torch::nn::Cloneable<RowParallelLinearImpl>
 
   // Columns of the weight.
   std::vector<ParameterDivision> divisions() const override;
+  // The constructor's.
+  const World& axis() const override { return axis_; }
   // Draws the whole layer's numbers anew.
   void reset() override;
   // For torch::nn::Module's output.
@@ -168,6 +174,8 @@ class ParallelEmbeddingImpl : public torch::nn::Cloneable<ParallelEmbeddingImpl>
 
   // Rows of the weight.
   std::vector<ParameterDivision> divisions() const override;
+  // The constructor's.
+  const World& axis() const override { return axis_; }
   // Draws the whole embedding's numbers anew.
   void reset() override;
   // For torch::nn::Module's output.
@@ -190,6 +198,12 @@ class ParallelEmbedding : public torch::nn::ModuleHolder<ParallelEmbeddingImpl> 
       : ModuleHolder(
             std::make_shared<ParallelEmbeddingImpl>(std::move(options), std::move(axis), std::move(parallel))) {}
 };
+
+// Clips a model of divided layers that is not sharded: ShardedModel::clip_grad_norm_ for torch::optim. Counts each
+// element of the whole model once, whatever part of it this rank holds. Parameters that all ranks of an axis hold have
+// equal gradients there. A collective of the layers' axes. Throws `Error` for a sharded module, for a max_norm below 0
+// or NaN, and for a norm_type that is not positive.
+double clip_grad_norm_(const torch::nn::Module& module, double max_norm, double norm_type = 2.0);
 
 // This rank's slice along dimension 1 of [batch, sequence, ...], for example of learned positions. `whole` is the same
 // on all ranks, and its gradient is complete. axis.size() divides the sequence. To put slices together again, and

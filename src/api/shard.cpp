@@ -11,6 +11,7 @@
 #include "api/shard_over.h"
 #include "api/shared_memory.h"
 #include "api/strategy.h"
+#include "api/tensor_parallel/tensor_axis.h"
 #include "base/error.h"
 #include "deferred/default_generator.h"
 #include "deferred/real_tensors.h"
@@ -143,6 +144,32 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
   return ShardedModel(std::move(model));
 }
 
+// Each rank of a tensor axis holds another part, so they are no replicas and share nothing.
+void check_other_ranks(const std::vector<World>& tensor_worlds, const World& world) {
+  const std::vector<int> ranks = job_ranks(world);
+  for (const World& axis : tensor_worlds) {
+    const std::vector<int> theirs = job_ranks(axis);
+    const auto common = std::ranges::count_if(theirs, [&](int rank) { return std::ranges::count(ranks, rank) > 0; });
+    FSDP_CHECK(common <= 1,
+               "shard: layers of the module are divided over ranks {}, and the world to shard over has ranks {}, "
+               "expected this rank alone in both. Shard over another axis of a mesh, for example fsdp::Mesh "
+               "mesh(world, {{{{\"data\", {}}}, {{\"tensor\", {}}}}}) and shard(module, mesh, \"data\").",
+               fmt::join(theirs, ", "), fmt::join(ranks, ", "), std::max<size_t>(1, ranks.size() / theirs.size()),
+               theirs.size());
+  }
+}
+
+void add_axes(engine::Model& model, const std::vector<World>& tensor_worlds, const torch::nn::Module& module,
+              const RankName& name_of) {
+  std::vector<std::shared_ptr<engine::OtherParts>> axes;
+  for (const World& axis : tensor_worlds) {
+    auto parts = std::make_shared<TensorAxis>(axis, module);
+    check_whole_values(model, *parts, name_of);
+    axes.push_back(std::move(parts));
+  }
+  model.set_axes(std::move(axes));
+}
+
 MakeGroup of_its_own(World& world) {
   return [&world] { return world.state()->new_group(); };
 }
@@ -164,11 +191,16 @@ ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   return shard_over(of_its_own(world), module, world, options);
 }
 
-ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options) {
+ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options,
+                        const RankName& name_of) {
+  const std::vector<World> tensor_worlds = tensor_worlds_of(module);
+  check_other_ranks(tensor_worlds, world);
   const BudgetedModules budgeted = budgeted_modules(module, options);
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
-  return shard_units(make_group, std::move(division), budgeted, world, options);
+  ShardedModel sharded = shard_units(make_group, std::move(division), budgeted, world, options);
+  add_axes(sharded.model(), tensor_worlds, module, name_of);
+  return sharded;
 }
 
 }  // namespace fsdp

@@ -45,6 +45,24 @@ bool Model::trainable(size_t parameter) const {
   return unit.parameters[parameter - unit.first_piece].tensor().requires_grad();
 }
 
+bool Model::divided(size_t parameter) const {
+  const ShardedUnit& unit = unit_of(parameter);
+  const torch::Tensor& tensor = unit.parameters[parameter - unit.first_piece].tensor();
+  return std::ranges::any_of(axes_, [&](const auto& axis) { return axis->divides(tensor); });
+}
+
+std::vector<torch::Tensor> Model::gather_over(OtherParts& parts, const torch::Tensor& tensor) {
+  return parts_.recorder.waits(Activity::WaitParts, kNoUnit, [&] { return parts.all_gather(tensor); });
+}
+
+bool Model::is_frozen_part() const {
+  if (!other_parts()) return false;
+  for (size_t i = 0; i < parameters().size(); ++i) {
+    if (trainable(i)) return false;
+  }
+  return true;
+}
+
 void Model::check(Call call, std::string_view what) {
   const std::lock_guard lock(parts_.mutex);
   parts_.check(call, what);
@@ -142,7 +160,7 @@ void Model::broadcast_buffers(int source) {
 }
 
 void Model::close_gradients(std::string_view what) {
-  {
+  if (!is_frozen_part()) {
     const std::lock_guard lock(parts_.mutex);
     parts_.note_backward();
     parts_.driver.close_sum(what);
@@ -185,6 +203,7 @@ void Model::end_no_sync() noexcept {
 
 void Model::step(const std::shared_ptr<const UnitUpdate>& update) {
   if (other_parts()) close_gradients("a step");
+  if (is_frozen_part()) return;
   const std::lock_guard lock(parts_.mutex);
   parts_.note_backward();
   parts_.performer.set_update(update);

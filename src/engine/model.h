@@ -51,9 +51,19 @@ class Model {
   void scale_gradients(GradientFactor factor) { parts_.gradients.scale(std::move(factor)); }
   GradientFactors gradient_factors_for_use() { return parts_.gradients.factors_for_use(); }
   void scale_now() { parts_.scale_now(); }
-  // The rest of the whole model; null: there is none. Kept as long as its owner lives.
+  // The axes over which layers of the model are divided, in the same order on every rank. A sum over all parts goes
+  // along one axis after the other.
+  void set_axes(std::vector<std::shared_ptr<OtherParts>> axes) { axes_ = std::move(axes); }
+  const std::vector<std::shared_ptr<OtherParts>>& axes() const { return axes_; }
+  // True if an axis divides the parameter.
+  bool divided(size_t parameter) const;
+  // The other stages of a pipeline; null: there are none. Kept as long as its owner lives.
   void set_other_parts(std::weak_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
   std::shared_ptr<OtherParts> other_parts() const { return other_parts_.lock(); }
+  // Every part's tensor. The wait counts as the model's.
+  std::vector<torch::Tensor> gather_over(OtherParts& parts, const torch::Tensor& tensor);
+  // True for a frozen stage: its gradients never come, and those of other stages do.
+  bool is_frozen_part() const;
   void add_optimizer_bytes(int64_t bytes) { parts_.optimizer_bytes += bytes; }
 
   // ---- Locked
@@ -126,6 +136,7 @@ class Model {
   Parts parts_;
   Events events_{parts_};
   std::shared_ptr<void> saves_;
+  std::vector<std::shared_ptr<OtherParts>> axes_;
   std::weak_ptr<OtherParts> other_parts_;
 };
 

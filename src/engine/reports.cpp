@@ -89,6 +89,8 @@ std::string waits_for(const Model& model) {
       return fmt::format("the sums of {} of the other shard groups", which);
     case Activity::WaitReaders:
       return fmt::format("the ranks that read the shards of {}", which);
+    case Activity::WaitParts:
+      return "the sums of the other parts of the model, along another axis";
     default:
       return "agreement of the ranks on the next step";
   }

@@ -10,39 +10,41 @@
 #include "interpose/piece_gradient.h"
 #include "interpose/piece_storage.h"
 #include "memory/mapped_tensor.h"
+#include "optim/counted_elements.h"
 #include "optim/device_norm.h"
 #include "optim/norm.h"
+#include "optim/norm_message.h"
 
 namespace fsdp::optim {
 
 namespace {
-
-constexpr double kNotZero = 1e-6;  // as torch.nn.utils.clip_grad_norm_
 
 bool lies_on_cpu(const engine::Model& model) {
   const auto& parameters = model.parameters();
   return parameters.empty() || parameters[0].piece.is_cpu();
 }
 
-// The norm of the gradients times their factors, part by part, so that each part is read while it is in a cache.
+// The norm of the gradients times their factors, part by part, so that each part is read while it is in a cache. All
+// gradients are multiplied, also gradients that other ranks count.
 NormSum own_norm(engine::Model& model, double norm_type) {
   const engine::GradientFactors factors = model.gradient_factors_for_use();
   NormSum norm(norm_type);
-  const auto add = [&](const torch::Tensor& gradient) {
+  const auto add = [&](const ShardedParameter& parameter, const std::vector<layout::Range>& elsewhere) {
+    const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
     if (!gradient.defined()) return;
+    int64_t begin = parameter.offset;
     for (const torch::Tensor& part : interpose::plain(gradient).split(int64_t{1 << 17} * at::get_num_threads())) {
-      const torch::Tensor scaled = factors.times({part})[0];
-      norm.add({scaled.const_data_ptr<float>(), static_cast<size_t>(scaled.numel())});
+      const torch::Tensor counted = without(factors.times({part})[0], begin, elsewhere);
+      norm.add({counted.const_data_ptr<float>(), static_cast<size_t>(counted.numel())});
+      begin += part.numel();
     }
   };
   const auto& units = model.units();
-  const auto others = model.other_parts();
   for (size_t id = 0; id < units.size(); ++id) {
     if (id + 1 < units.size()) memory::read_ahead(units[id + 1]->sum.values());
     const engine::ShardedUnit& unit = *units[id];
     for (size_t i = 0; i < unit.parameters.size(); ++i) {
-      if (others && others->counted_elsewhere(unit.parameters[i].tensor())) continue;
-      add(interpose::gradient_of(model.parameters()[unit.first_piece + i].piece));
+      add(model.parameters()[unit.first_piece + i], counted_elsewhere(model, unit.parameters[i].tensor()));
     }
     memory::put_away(unit.sum.values());
   }
@@ -52,69 +54,58 @@ NormSum own_norm(engine::Model& model, double norm_type) {
 // norm_words of the gradients times their factors.
 torch::Tensor own_norm_words(engine::Model& model, double norm_type) {
   std::vector<torch::Tensor> gradients;
-  const auto others = model.other_parts();
+  std::vector<std::pair<int64_t, std::vector<layout::Range>>> elsewhere;  // by gradient, after its first element
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->parameters.size(); ++i) {
-      if (others && others->counted_elsewhere(unit->parameters[i].tensor())) continue;
-      const torch::Tensor& gradient = interpose::gradient_of(model.parameters()[unit->first_piece + i].piece);
-      if (gradient.defined()) gradients.push_back(interpose::plain(gradient));
+      const ShardedParameter& parameter = model.parameters()[unit->first_piece + i];
+      const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
+      if (!gradient.defined()) continue;
+      gradients.push_back(interpose::plain(gradient));
+      elsewhere.emplace_back(parameter.offset, counted_elsewhere(model, unit->parameters[i].tensor()));
     }
   }
+  std::vector<torch::Tensor> counted = model.gradient_factors_for_use().times(std::move(gradients));
+  for (size_t i = 0; i < counted.size(); ++i) counted[i] = without(counted[i], elsewhere[i].first, elsewhere[i].second);
   // This rank may have none where others do.
-  if (gradients.empty()) gradients.push_back(torch::empty({0}, model.parameters()[0].piece.options()));
-  return norm_words(model.gradient_factors_for_use().times(std::move(gradients)), norm_type);
-}
-
-NormSum::Words on_host(const torch::Tensor& words) {
-  const torch::Tensor here = words.cpu();
-  NormSum::Words values;
-  std::copy_n(here.const_data_ptr<int64_t>(), values.size(), values.begin());
-  return values;
-}
-
-torch::Tensor as_tensor(const NormSum::Words& words) {
-  torch::Tensor message = torch::empty({NormSum::kWords}, torch::kInt64);
-  std::ranges::copy(words, message.mutable_data_ptr<int64_t>());
-  return message;
+  if (counted.empty()) counted.push_back(torch::empty({0}, model.parameters()[0].piece.options()));
+  return norm_words(counted, norm_type);
 }
 
 NormSum norm_of_all_ranks(engine::Model& model, double norm_type) {
   const NormSum::Words own =
       lies_on_cpu(model) ? own_norm(model, norm_type).words() : on_host(own_norm_words(model, norm_type));
-  NormSum all(norm_type);
-  if (model.shards() == 1) {
-    all.add(own);
-    return all;
+  std::vector<torch::Tensor> messages{as_tensor(own)};
+  if (model.shards() > 1) {
+    messages = model.group().all_gather(messages[0]);
+    messages.resize(model.shards());  // the first shard group holds the whole model once
   }
-  const auto messages = model.group().all_gather(as_tensor(own));
-  // The first shard group holds the whole model once.
-  for (int rank = 0; rank < model.shards(); ++rank) all.add(on_host(messages[rank]));
+  NormSum all = sum_of(messages, norm_type);
+  for (const auto& axis : model.axes()) all = sum_of(model.gather_over(*axis, as_tensor(all.words())), norm_type);
   return all;
 }
 
-// Adds the sums of the models' other parts, of which there is one set.
+// Adds the sums of the models' other stages, of which there is one set.
 NormSum over_all_parts(std::span<engine::Model* const> models, const NormSum& own, double norm_type) {
-  std::shared_ptr<engine::OtherParts> others;
-  for (const engine::Model* model : models) {
-    if (!others) others = model->other_parts();
+  for (engine::Model* model : models) {
+    if (const auto others = model->other_parts())
+      return sum_of(model->gather_over(*others, as_tensor(own.words())), norm_type);
   }
-  if (!others) return own;
-  NormSum all(norm_type);
-  for (const torch::Tensor& words : others->all_gather(as_tensor(own.words()))) all.add(on_host(words));
-  return all;
+  return own;
 }
 
 torch::Tensor words_of_all_ranks(engine::Model& model, double norm_type) {
-  const torch::Tensor own = own_norm_words(model, norm_type);
-  if (model.shards() == 1) return own;
-  std::vector<torch::Tensor> all = model.group().all_gather(own);
-  all.resize(model.shards());
-  return add_norm_words(all);
+  torch::Tensor words = own_norm_words(model, norm_type);
+  if (model.shards() > 1) {
+    std::vector<torch::Tensor> all = model.group().all_gather(words);
+    all.resize(model.shards());
+    words = add_norm_words(all);
+  }
+  for (const auto& axis : model.axes()) words = add_norm_words(model.gather_over(*axis, words));
+  return words;
 }
 
 void close(std::span<engine::Model* const> models, double max_norm, double norm_type) {
-  FSDP_CHECK(norm_type > 0, "clip_grad_norm_: found norm_type {}, expected a positive number or infinity", norm_type);
-  FSDP_CHECK(max_norm >= 0, "clip_grad_norm_: found max_norm {}, expected 0 or more", max_norm);
+  check_clip(max_norm, norm_type);
   for (engine::Model* model : models) model->check_parameters("clip_grad_norm_");
   for (engine::Model* model : models) model->close_gradients("clip_grad_norm_");
 }
@@ -136,7 +127,9 @@ double clip_gradients(std::span<engine::Model* const> models, double max_norm, d
   const NormSum sum = over_all_parts(models, own, norm_type);
   const double norm = sum.norm(), factor = max_norm / (norm + kNotZero);
   if (!(factor >= 1.0)) {
-    for (engine::Model* model : models) model->scale_gradients(static_cast<float>(factor));
+    for (engine::Model* model : models) {
+      if (!model->is_frozen_part()) model->scale_gradients(static_cast<float>(factor));
+    }
   }
   return norm;
 }

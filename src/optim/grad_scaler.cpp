@@ -37,6 +37,17 @@ void refuse_steps_in_backward(const torch::Tensor& scaled) {
   });
 }
 
+// True if the other parts of the model are finite as well.
+bool all_parts_finite(engine::Model& model, bool finite) {
+  std::vector<std::shared_ptr<engine::OtherParts>> all = model.axes();
+  if (auto stages = model.other_parts()) all.push_back(std::move(stages));
+  for (const auto& parts : all) {
+    for (const torch::Tensor& other : model.gather_over(*parts, torch::tensor({finite})))
+      finite = finite && other.item<bool>();
+  }
+  return finite;
+}
+
 // Multiplies the gradients of this rank's pieces; false when one of them, on any rank, is infinite or NaN.
 bool unscale_pieces(engine::Model& model, double scale) {
   torch::NoGradGuard no_grad;
@@ -47,17 +58,14 @@ bool unscale_pieces(engine::Model& model, double scale) {
     const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
     if (gradient.defined()) gradients.push_back(gradient);
   }
-  const torch::TensorOptions options = gradients.at(0).options();
+  const torch::TensorOptions options = model.parameters().at(0).piece.options();
   torch::Tensor not_finite = torch::zeros({1}, options);
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, not_finite,
-                                                 torch::full({}, static_cast<float>(1.0 / scale), options));
-  model.group().all_reduce_(not_finite);
-  bool finite = not_finite.item<float>() == 0;
-  if (const auto others = model.other_parts()) {
-    for (const torch::Tensor& other : others->all_gather(torch::tensor({finite})))
-      finite = finite && other.item<bool>();
+  if (!gradients.empty()) {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, not_finite,
+                                                   torch::full({}, static_cast<float>(1.0 / scale), options));
   }
-  return finite;
+  model.group().all_reduce_(not_finite);
+  return all_parts_finite(model, not_finite.item<float>() == 0);
 }
 
 }  // namespace

@@ -67,6 +67,15 @@ optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOpt
                     const UpdateBatch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};
 }
 
+void check_whole(const engine::Model& model, const std::vector<size_t>& matrices) {
+  for (size_t i : matrices) {
+    FSDP_CHECK(!model.divided(i),
+               "Muon: the matrix {} is divided among the ranks of a tensor axis, and Muon's update needs it whole. "
+               "Add its name to options.not_matrices, so that AdamW updates it, or use torch::nn::Linear for it.",
+               model.parameters()[i].name);
+  }
+}
+
 std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_ptr<engine::Model>& model,
                                                              const MuonOptions& options) {
   FSDP_CHECK(options.dtype == torch::kFloat32 || options.dtype == torch::kBFloat16,
@@ -79,6 +88,7 @@ std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_p
              "Muon: no parameter is a matrix: of two or more dimensions, its name matching '{}' and none of '{}'. "
              "Change these patterns, or use AdamW.",
              fmt::join(options.matrices, "', '"), fmt::join(options.not_matrices, "', '"));
+  check_whole(*model, matrices);
   std::vector<std::unique_ptr<optim::RuleOnPieces>> rules;
   rules.push_back(std::make_unique<optim::RuleOnPieces>(model, muon_rule(model, options), options.groups, matrices));
   rules.push_back(std::make_unique<optim::RuleOnPieces>(model, optim::adamw_rule("Muon's AdamW", options.adamw),

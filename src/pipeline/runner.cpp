@@ -5,10 +5,11 @@
 #include <tuple>
 #include <utility>
 
+#include "api/tensor_parallel/tensor_axis.h"
 #include "base/error.h"
 #include "optim/clip.h"
+#include "optim/clip_plain.h"
 #include "pipeline/action_error.h"
-#include "pipeline/clip_stages.h"
 #include "pipeline/tags.h"
 #include "stages/cuts.h"
 #include "stages/rewrites.h"
@@ -212,7 +213,11 @@ void Runner::run_weight_gradients(Call& call, int stage, int micro_batch) {
 
 double Runner::clip(double max_norm, double norm_type) {
   const ModelScopes models(root());
-  if (models.empty()) return clip_plain_stages(axis_, root(), ties_, max_norm, norm_type);
+  if (models.empty()) {
+    auto parts = tensor_axes_of(root());
+    parts.push_back(parts_);
+    return optim::clip_plain_gradients(root().parameters(), parts, max_norm, norm_type);
+  }
   std::vector<engine::Model*> pointers;
   for (const auto& model : models.all()) pointers.push_back(model.get());
   return optim::clip_gradients(pointers, max_norm, norm_type);

@@ -22,7 +22,9 @@ class StageParts final : public engine::OtherParts, public std::enable_shared_fr
 
   // Publishes the gradients of tied parameters, once after each `step_ran`.
   void gradients_ended() override;
-  bool counted_elsewhere(const torch::Tensor& parameter) const override { return ties_.is_copy(parameter); }
+  std::vector<layout::Range> counted_elsewhere(const torch::Tensor& parameter) const override {
+    return ties_.is_copy(parameter) ? std::vector<layout::Range>{{0, parameter.numel()}} : std::vector<layout::Range>();
+  }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor) override { return axis_.all_gather(tensor); }
 
  private:

@@ -71,7 +71,7 @@ class Recorder {
   std::vector<Span> end_trace() { return std::exchange(timeline_, nullptr)->take(); }
 
  private:
-  static constexpr size_t kWaits = 5;
+  static constexpr size_t kWaits = 6;
   static size_t index_of(Activity wait) {
     return static_cast<size_t>(wait) - static_cast<size_t>(Activity::WaitGather);
   }

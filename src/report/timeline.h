@@ -26,6 +26,7 @@ enum class Activity {
   WaitReplicas,   // for the sums of the other shard groups
   WaitReaders,    // of the shards, before these change
   WaitAgreement,  // of all ranks on what they do
+  WaitParts,      // for the other parts of the model, along another axis
 };
 
 inline constexpr int kNoUnit = -1;

@@ -43,6 +43,8 @@ Shown shown_as(Activity activity) {
       return {"waits", "readers of the shards"};
     case Activity::WaitAgreement:
       return {"waits", "agreement of all ranks"};
+    case Activity::WaitParts:
+      return {"waits", "other parts of the model"};
   }
   return {};
 }

@@ -124,6 +124,7 @@ double last_loss(World& world, const Layout& layout) {
       losses[done++] = loss.item<double>();
       return loss;
     });
+    sharded.clip_grad_norm_(0.5);
     optimizer.step();
     optimizer.zero_grad();
   }

@@ -26,6 +26,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "collectives/device/context.h"
 #include "collectives/group.h"
 #include "memory/side_stream.h"
