@@ -16,9 +16,9 @@ namespace nn = torch::nn;
 using fsdp::testing::run_ranks_to_end;
 
 // The width of a part is a multiple of 16 (docs/parallelism.md).
-constexpr int kParts = 8, kLayoutSteps = 10, kBatches = 8;
-constexpr int64_t kVocabulary = 96, kLength = 6, kHeadSize = 16, kModelWidth = kParts * kHeadSize,
-                  kInner = 2 * kModelWidth;
+constexpr int kLayoutParts = 8, kLayoutSteps = 10, kBatches = 8;
+constexpr int64_t kEntries = 96, kRowLength = 6, kHeadWidth = 16, kModelWidth = kLayoutParts * kHeadWidth,
+                  kUpWidth = 2 * kModelWidth;
 
 struct Layout {
   int data, pipeline, tensor;
@@ -27,11 +27,11 @@ struct Layout {
   Strategy strategy = Strategy::FullShard;
 };
 
-struct TokensImpl : nn::Module {
-  explicit TokensImpl(const World& axis)
-      : table(nn::EmbeddingOptions(kVocabulary, kModelWidth), axis, {.parts = kParts}), drop(0.1) {
+struct LayoutTokensImpl : nn::Module {
+  explicit LayoutTokensImpl(const World& axis)
+      : table(nn::EmbeddingOptions(kEntries, kModelWidth), axis, {.parts = kLayoutParts}), drop(0.1) {
     register_module("table", table), register_module("drop", drop);
-    places = register_parameter("places", torch::randn({kLength, kModelWidth}) / 10);
+    places = register_parameter("places", torch::randn({kRowLength, kModelWidth}) / 10);
   }
   torch::Tensor forward(const torch::Tensor& tokens) { return drop(table(tokens) + places); }
 
@@ -40,64 +40,77 @@ struct TokensImpl : nn::Module {
   nn::Dropout drop;
 };
 
-struct AttentionLayerImpl : nn::Module {
-  explicit AttentionLayerImpl(const World& axis)
-      : first(nn::LayerNormOptions({kModelWidth})),
+struct LayoutAttentionImpl : nn::Module {
+  explicit LayoutAttentionImpl(const World& axis)
+      : norm(nn::LayerNormOptions({kModelWidth})),
         mixed(nn::LinearOptions(kModelWidth, 3 * kModelWidth), axis,
-              {.parts = kParts, .blocks = {{kParts, kHeadSize}, {kParts, kHeadSize}, {kParts, kHeadSize}}}),
-        out(nn::LinearOptions(kModelWidth, kModelWidth), axis, {.parts = kParts}),
-        second(nn::LayerNormOptions({kModelWidth})),
-        up(nn::LinearOptions(kModelWidth, kInner), axis, {.parts = kParts}),
-        down(nn::LinearOptions(kInner, kModelWidth), axis, {.parts = kParts}),
+              {.parts = kLayoutParts,
+               .blocks = {{kLayoutParts, kHeadWidth}, {kLayoutParts, kHeadWidth}, {kLayoutParts, kHeadWidth}}}),
+        out(nn::LinearOptions(kModelWidth, kModelWidth), axis, {.parts = kLayoutParts}),
         drop(0.1) {
-    register_module("first", first), register_module("mixed", mixed), register_module("out", out);
-    register_module("second", second), register_module("up", up), register_module("down", down);
+    register_module("norm", norm), register_module("mixed", mixed), register_module("out", out);
     register_module("drop", drop);
   }
   torch::Tensor forward(const torch::Tensor& x) {
-    const auto qkv = mixed(first(x)).split_with_sizes(mixed->block_features(), -1);
+    const auto qkv = mixed(norm(x)).split_with_sizes(mixed->block_features(), -1);
     std::vector<torch::Tensor> heads;  // one product for each, whose bits do not depend on their number
-    for (int64_t begin = 0; begin < qkv[0].size(-1); begin += kHeadSize) {
-      const auto part = [&](int which) { return qkv[which].narrow(-1, begin, kHeadSize).contiguous(); };
+    for (int64_t begin = 0; begin < qkv[0].size(-1); begin += kHeadWidth) {
+      const auto part = [&](int which) { return qkv[which].narrow(-1, begin, kHeadWidth).contiguous(); };
       heads.push_back(torch::softmax(part(0).matmul(part(1).transpose(1, 2)) / 4, -1).matmul(part(2)));
     }
-    const torch::Tensor y = x + drop(out(torch::cat(heads, -1)));
-    return y + drop(down(torch::gelu(up(second(y)))));
+    return x + drop(out(torch::cat(heads, -1)));
   }
 
-  nn::LayerNorm first;
+  nn::LayerNorm norm;
   ColumnParallelLinear mixed;
   RowParallelLinear out;
-  nn::LayerNorm second;
+  nn::Dropout drop;
+};
+
+struct LayoutMlpImpl : nn::Module {
+  explicit LayoutMlpImpl(const World& axis)
+      : norm(nn::LayerNormOptions({kModelWidth})),
+        up(nn::LinearOptions(kModelWidth, kUpWidth), axis, {.parts = kLayoutParts}),
+        down(nn::LinearOptions(kUpWidth, kModelWidth), axis, {.parts = kLayoutParts}),
+        drop(0.1) {
+    register_module("norm", norm), register_module("up", up), register_module("down", down);
+    register_module("drop", drop);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return x + drop(down(torch::gelu(up(norm(x))))); }
+
+  nn::LayerNorm norm;
   ColumnParallelLinear up;
   RowParallelLinear down;
   nn::Dropout drop;
 };
 
-struct LogitsLayerImpl : nn::Module {
-  explicit LogitsLayerImpl(const World& axis)
+struct LayoutLogitsImpl : nn::Module {
+  explicit LayoutLogitsImpl(const World& axis)
       : norm(nn::LayerNormOptions({kModelWidth})),
-        out(nn::LinearOptions(kModelWidth, kVocabulary).bias(false), axis, {.parts = kParts, .gather_output = true}) {
+        out(nn::LinearOptions(kModelWidth, kEntries).bias(false), axis,
+            {.parts = kLayoutParts, .gather_output = true}) {
     register_module("norm", norm), register_module("out", out);
   }
-  torch::Tensor forward(const torch::Tensor& x) { return out(norm(x)); }
+  torch::Tensor forward(const torch::Tensor& x) { return out(norm(x)) / 10; }
 
   nn::LayerNorm norm;
   ColumnParallelLinear out;
 };
 
 std::vector<PipelineBlock> layout_blocks(const World& tensor) {
-  std::vector<PipelineBlock> blocks{pipeline_block<TokensImpl>("words", tensor)};
-  for (int i = 0; i < 6; ++i)
-    blocks.push_back(pipeline_block<AttentionLayerImpl>("layers." + std::to_string(i), tensor));
-  blocks.push_back(pipeline_block<LogitsLayerImpl>("logits", tensor));
+  std::vector<PipelineBlock> blocks{pipeline_block<LayoutTokensImpl>("words", tensor)};
+  for (const char* layer : {"0", "1", "2"}) {
+    blocks.push_back(pipeline_block<LayoutAttentionImpl>(std::string("attention.") + layer, tensor));
+    blocks.push_back(pipeline_block<LayoutMlpImpl>(std::string("mlp.") + layer, tensor));
+  }
+  blocks.push_back(pipeline_block<LayoutLogitsImpl>("logits", tensor));
   blocks.back().shares = {{"out.weight", "words.table.weight"}};
   return blocks;
 }
 
 torch::Tensor layout_tokens(int step, int number) {
-  const auto numbers = torch::arange(2 * (kLength + 1), torch::kLong) * 7 + step * 13 + number * 5;
-  return (numbers * numbers % 101 % kVocabulary).view({2, kLength + 1});
+  const auto numbers = torch::arange(2 * (kRowLength + 1), torch::kLong) * 7 + step * 13 + number * 5;
+  return (numbers * numbers % 101 % kEntries).view({2, kRowLength + 1});
 }
 
 // The mean loss of the last step over all micro-batches, added in their order.
@@ -114,7 +127,7 @@ double last_loss(World& world, const Layout& layout) {
     Tensors inputs, targets;
     for (int i = 0; i < kBatches / layout.data; ++i) {
       const torch::Tensor tokens = layout_tokens(step, i * layout.data + data.rank());
-      inputs.push_back(tokens.slice(1, 0, kLength));
+      inputs.push_back(tokens.slice(1, 0, kRowLength));
       targets.push_back(tokens.slice(1, 1));
     }
     losses = torch::zeros({kBatches / layout.data}, torch::kFloat64);
