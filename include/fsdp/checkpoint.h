@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/mesh.h"
 #include "fsdp/movable.h"
 #include "fsdp/optim.h"
 #include "fsdp/sharded_model.h"
@@ -34,6 +35,11 @@ struct Checkpoint {
   // A load on another number seeds each generator anew, always the same for the same checkpoint and rank. A loop that
   // calls `seed_micro_batch` (fsdp/random.h) does not need this, and draws the same numbers on any number of ranks.
   std::map<std::string, at::Generator> generators = {};
+  // The mesh that the model is a part of: its other ranks hold other stages of a pipeline, or other parts of divided
+  // layers. All ranks of the mesh then save and load together, each with its own model and optimizer, and "rank 0" is
+  // rank 0 of mesh.world(). The model was sharded along an axis, mesh["data"] for example, maybe one of size 1. Without
+  // a mesh the model's own ranks save and load, and hold the whole model.
+  std::optional<Mesh> mesh = std::nullopt;
 };
 
 // Writes `directory`: each rank writes its own pieces as safetensors, and one manifest describes them

@@ -12,6 +12,7 @@
 #include "api/shared_memory.h"
 #include "api/strategy.h"
 #include "api/tensor_parallel/tensor_axis.h"
+#include "api/whole_model.h"
 #include "base/error.h"
 #include "deferred/default_generator.h"
 #include "deferred/real_tensors.h"
@@ -81,7 +82,8 @@ bool make_rest_real(const std::vector<NamedUnit>& units, const NamedTensors& ign
 }
 
 ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, const BudgetedModules& budgeted,
-                         World& world, const Options& options) {
+                         World& world, const Options& options, engine::WholeModel whole = {}) {
+  whole.ranks = world.state()->world_ranks();
   std::vector<NamedUnit>& units = division.units;
   check_options(options);
   const Sharding sharding = sharding_of(options, world);
@@ -127,7 +129,8 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
                         .broadcast_buffers = options.broadcast_buffers,
                         .activation_memory = options.activation_memory,
                         .recomputed_blocks = block_names(budgeted),
-                        .check_common_every = options.check_common_every});
+                        .check_common_every = options.check_common_every,
+                        .whole = std::move(whole)});
   give_budgets(budgeted, model->recomputed_blocks());
   if (any_deferred && options.initialise) deferred::settle_draws();
   // A rank that waits in a call of the world does not delay readers of its optimizer's writes.
@@ -198,7 +201,8 @@ ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, 
   const BudgetedModules budgeted = budgeted_modules(module, options);
   ModuleDivision division = divide(module, options);
   if (world.rank() == 0) warn_of_large_units(division);
-  ShardedModel sharded = shard_units(make_group, std::move(division), budgeted, world, options);
+  engine::WholeModel whole = whole_model_of(module, division.units);
+  ShardedModel sharded = shard_units(make_group, std::move(division), budgeted, world, options, std::move(whole));
   add_axes(sharded.model(), tensor_worlds, module, name_of);
   return sharded;
 }

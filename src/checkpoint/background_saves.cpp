@@ -100,8 +100,8 @@ std::string SaveUnderWay::wait_for_untold_failure() {
                      text_of(failure_));
 }
 
-BackgroundSaves::BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes)
-    : group_(std::move(group)), copy_bytes_(copy_bytes) {}
+BackgroundSaves::BackgroundSaves(const CheckpointRanks& ranks, std::atomic<int64_t>& copy_bytes)
+    : ranks_(ranks.identity()), group_(ranks.new_host_group()), copy_bytes_(copy_bytes) {}
 
 // NOLINTNEXTLINE(bugprone-exception-escape): a process without memory for the warning ends
 BackgroundSaves::~BackgroundSaves() {
@@ -177,14 +177,15 @@ void BackgroundSaves::stage(TakenState& state, SaveUnderWay& save) try {
   state.failure = std::current_exception();
 }
 
-BackgroundSaves& background_saves_of(engine::Model& model) {
+BackgroundSaves& background_saves_of(engine::Model& model, const CheckpointRanks& ranks) {
   std::shared_ptr<void>& saves = model.saves();
-  if (!saves) saves = std::make_shared<BackgroundSaves>(model.new_host_group(), model.save_copy_bytes());
+  if (saves && !static_cast<BackgroundSaves*>(saves.get())->are_of(ranks)) saves.reset();
+  if (!saves) saves = std::make_shared<BackgroundSaves>(ranks, model.save_copy_bytes());
   return *static_cast<BackgroundSaves*>(saves.get());
 }
 
 void finish_background_saves(engine::Model& model) {
-  if (model.saves()) background_saves_of(model).finish();
+  if (model.saves()) static_cast<BackgroundSaves*>(model.saves().get())->finish();
 }
 
 }  // namespace fsdp::checkpoint

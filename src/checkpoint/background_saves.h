@@ -74,9 +74,9 @@ class BackgroundSaves {
   // Steps of a save's thread, in their order.
   enum class Step { Copy, Write, Commit };
 
-  // `group` has the model's ranks and is for the saves alone. `copy_bytes`, which outlives this, is told how much
-  // memory the copies take.
-  BackgroundSaves(std::unique_ptr<collectives::Group> group, std::atomic<int64_t>& copy_bytes);
+  // A collective of `ranks`, which connects them for the saves alone. `copy_bytes`, which outlives this, is told how
+  // much memory the copies take.
+  BackgroundSaves(const CheckpointRanks& ranks, std::atomic<int64_t>& copy_bytes);
   // Waits for the save that is under way.
   ~BackgroundSaves();
   BackgroundSaves(const BackgroundSaves&) = delete;
@@ -88,6 +88,9 @@ class BackgroundSaves {
   // Waits until none is under way. The first rank writes an unreported failure to standard error.
   void finish();
 
+  // True if the saves are those of these ranks.
+  bool are_of(const CheckpointRanks& ranks) const { return ranks.identity() == ranks_; }
+
   // For tests: called in the save's thread when it comes to a step. An exception of it is this rank's error.
   void watch_steps(std::function<void(Step)> watcher) { watcher_ = std::move(watcher); }
 
@@ -98,6 +101,7 @@ class BackgroundSaves {
     if (watcher_) watcher_(step);
   }
 
+  const void* ranks_;  // CheckpointRanks::identity
   std::unique_ptr<collectives::Group> group_;
   std::atomic<int64_t>& copy_bytes_;
   Staging staging_;
@@ -106,8 +110,12 @@ class BackgroundSaves {
   std::thread thread_;                     // its
 };
 
-// Those of the model, which are made when they are first asked for. A collective then.
-BackgroundSaves& background_saves_of(engine::Model& model);
+// Those of the model, which are made when they are first asked for, and anew for other ranks. A collective then.
+BackgroundSaves& background_saves_of(engine::Model& model, const CheckpointRanks& ranks);
+// Those among the model's own ranks.
+inline BackgroundSaves& background_saves_of(engine::Model& model) {
+  return background_saves_of(model, CheckpointRanks(model, std::nullopt));
+}
 // Waits until none of the model's is under way.
 void finish_background_saves(engine::Model& model);
 

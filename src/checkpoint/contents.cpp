@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "checkpoint/saved_ranges.h"
 #include "checkpoint/state_kinds.h"
 #include "engine/model.h"
 
@@ -61,21 +62,50 @@ Contents contents_of(const Checkpoint& checkpoint) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ShardedParameter& one = parameters[i];
     contents.pieces.push_back({kModel, i, one.piece});
-    contents.placements.push_back(layout::part_of_whole(one.shape, {one.offset, one.offset + one.piece.numel()}));
+    contents.names.push_back(name_in_whole(model.whole(), one.name));
+    contents.segments.push_back(
+        segments_of(model.whole(), one.name, one.shape, {one.offset, one.offset + one.piece.numel()}));
   }
   if (checkpoint.optimizer != nullptr) add_optimizer(contents, parameters.size(), *checkpoint.optimizer);
   return contents;
 }
 
-NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents) {
+bool is_copy(const Contents& contents, size_t parameter) {
+  const auto end = contents.names.begin() + static_cast<ptrdiff_t>(parameter);
+  return std::find(contents.names.begin(), end, contents.names[parameter]) != end;
+}
+
+Contents::Piece part_of(const Contents::Piece& piece, const Segment& segment) {
+  const int64_t numel = segment.placement.numel();
+  const auto slice = [&](const torch::Tensor& tensor, int64_t numel_each) {
+    const int64_t first = segment.at / numel_each, wanted = blocks_of(numel, numel_each);
+    return first == 0 && wanted == tensor.numel() ? tensor : tensor.slice(0, first, first + wanted);
+  };
+  const bool in_blocks = piece.numel_each > 1 || piece.scales.defined();
+  FSDP_CHECK(!in_blocks || segment.at % layout::kAlignmentNumel == 0,
+             "this rank's part of a parameter begins at element {} of its piece, expected a multiple of {}: blocks of "
+             "8-bit state are not divided. Use another state_dtype.",
+             segment.at, layout::kAlignmentNumel);
+  Contents::Piece part = piece;
+  part.tensor = slice(piece.tensor, piece.numel_each);
+  if (piece.scales.defined()) part.scales = slice(piece.scales, layout::kAlignmentNumel);
+  return part;
+}
+
+NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents, std::vector<FileTensor>& of) {
   engine::Model& model = checkpoint.model->model();
   NamedTensors tensors;
   for (const auto& piece : contents.pieces) {
-    if (piece.tensor.numel() == 0) continue;
-    tensors.emplace_back(piece.kind + "." + model.parameters()[piece.parameter].name, piece.tensor);
+    if (piece.tensor.numel() == 0 || is_copy(contents, piece.parameter)) continue;
+    const std::string& name = contents.names[piece.parameter];
+    tensors.emplace_back(piece.kind + "." + name, piece.tensor);
+    of.push_back({.parameter = name, .numel_each = piece.numel_each});
   }
   if (model.group().rank() == 0) {
-    for (const auto& [name, buffer] : model.buffers()) tensors.emplace_back(kBuffer + name, buffer);
+    for (const auto& [name, buffer] : model.buffers()) {
+      tensors.emplace_back(kBuffer + name, buffer);
+      of.emplace_back();
+    }
   }
   return tensors;
 }
@@ -89,12 +119,15 @@ Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents) {
                     .files = {}};
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->shapes.size(); ++i) {
+      const std::string& own_name = unit->parameters[i].name();
       auto& parameter = manifest.parameters.emplace_back();
-      parameter.name = unit->parameters[i].name();
-      parameter.shape = unit->shapes[i].sizes;
+      parameter.name = name_in_whole(model.whole(), own_name);
+      parameter.shape = whole_shape(model.whole(), own_name, unit->shapes[i].sizes);
       parameter.strides = unit->shapes[i].strides;
-      const layout::Placement& placement = contents.placements[manifest.parameters.size() - 1];
-      if (placement.numel() > 0) parameter.parts.push_back({.placement = placement});
+      if (parameter.shape != unit->shapes[i].sizes) parameter.strides = strides_of_rows(parameter.shape);
+      for (const Segment& segment : contents.segments[manifest.parameters.size() - 1]) {
+        parameter.parts.push_back({.offset = segment.at, .placement = segment.placement});
+      }
     }
   }
   for (const auto& piece : contents.pieces) {

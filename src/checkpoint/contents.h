@@ -7,6 +7,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/segments.h"
 #include "collectives/group.h"
 #include "fsdp/checkpoint.h"
 #include "layout/placement.h"
@@ -27,15 +28,28 @@ struct Contents {
     torch::Tensor scales =
         {};  // where the tensor holds codes of Block8: theirs, which are a piece of their own as well
   };
-  std::vector<Piece> pieces;                  // 1-D, maybe empty
-  std::vector<Piece> scalars;                 // one number each
-  std::vector<layout::Placement> placements;  // by parameter: which elements its pieces have, maybe none
+  std::vector<Piece> pieces;                   // 1-D, maybe empty
+  std::vector<Piece> scalars;                  // one number each
+  std::vector<std::string> names;              // by parameter: in the whole model
+  std::vector<std::vector<Segment>> segments;  // by parameter: which elements its pieces have, maybe none
 };
 // Throws Error for an optimizer of another model.
 Contents contents_of(const Checkpoint& checkpoint);
 
-// The contents of this rank's file: the pieces that are not empty, as KIND.NAME, and on rank 0 the buffers.
-NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents);
+// True if the model has the parameter a second time, as a copy of the one with this number.
+bool is_copy(const Contents& contents, size_t parameter);
+
+// The segment of a piece, with its scales. Throws Error where it does not begin at a block of Block8.
+Contents::Piece part_of(const Contents::Piece& piece, const Segment& segment);
+
+// A tensor of a rank's file. `parameter` is empty for a buffer.
+struct FileTensor {
+  std::string parameter = {};
+  int64_t numel_each = 1;  // elements of the parameter that have one of the tensor's
+};
+// The contents of this rank's file: the pieces that are not empty, as KIND.NAME, and on the model's rank 0 the buffers.
+// `of` gets one entry for each.
+NamedTensors tensors_of_file(const Checkpoint& checkpoint, const Contents& contents, std::vector<FileTensor>& of);
 
 // All but the generators and the files. The parts and the numbers are this rank's.
 Manifest manifest_of(const Checkpoint& checkpoint, const Contents& contents);

@@ -17,7 +17,8 @@ void fill(engine::Model& model, const Filling& filling) {
   }
   model.publish();
   try {
-    all_succeed(model.group(), filling.what, [&] {
+    const CheckpointRanks own(model, std::nullopt);
+    (filling.ranks != nullptr ? *filling.ranks : own).all_succeed(filling.what, [&] {
       if (!problem.empty()) throw Error(problem);
     });
   } catch (...) {

@@ -54,6 +54,10 @@ class Joining {
     for (Parameter& parameter : manifest_.parameters) put_in_order(parameter);
     return std::move(manifest_);
   }
+  Manifest without_parts() && {
+    for (Parameter& parameter : manifest_.parameters) parameter.parts.clear();
+    return std::move(manifest_);
+  }
 
  private:
   static Parameter described(Parameter parameter) {
@@ -69,7 +73,9 @@ class Joining {
     std::vector<const layout::Placement*> placements;
     for (const Part& part : parts) placements.push_back(&part.placement);
     const layout::TilingProblem problem = layout::tiling_problem(parameter.shape, placements);
-    FSDP_CHECK(problem.expected.empty(), "the ranks' parts of {} do not make it up: at part {}, expected {}",
+    FSDP_CHECK(problem.expected.empty(),
+               "the ranks' parts of {} do not make it up: at part {}, expected {}. If other ranks hold the rest, set "
+               "Checkpoint::mesh.",
                parameter.name, problem.placement, problem.expected);
   }
 
@@ -79,6 +85,12 @@ class Joining {
 };
 
 }  // namespace
+
+Manifest described(const std::vector<Contribution>& all) {
+  Joining joining;
+  for (const Contribution& one : all) joining.add(one, 0);
+  return std::move(joining).without_parts();
+}
 
 Manifest joined(std::vector<Contribution> all, const std::vector<WrittenFile>& files, int world_size) {
   Joining joining;

@@ -22,6 +22,10 @@ struct Contribution {
 // elements. Equal parts of several ranks are one. Throws Error where ranks differ, or parts do not make up a parameter.
 Manifest joined(std::vector<Contribution> all, const std::vector<WrittenFile>& files, int world_size);
 
+// The parameters and buffers of all, each once, without parts: as the first that has it describes it. Throws Error
+// where ranks differ in a shape.
+Manifest described(const std::vector<Contribution>& all);
+
 // A contribution's parameters and buffers, from rank to rank.
 std::string encode(const Manifest& contribution);
 // Only for texts of this program.

@@ -107,14 +107,16 @@ std::optional<LoadedCheckpoint> load_latest_checkpoint(const fs::path& directory
   checkpoint::check_told("load_latest_checkpoint", options.strict, options.differences);
   engine::Model& model = checkpoint.model->model();
   checkpoint::finish_background_saves(model);  // it may be the newest
-  collectives::Group& group = model.group();
+  const checkpoint::CheckpointRanks ranks(model, checkpoint.mesh);
   std::vector<fs::path> own;  // of rank 0
-  checkpoint::all_succeed(group, "load_latest_checkpoint " + directory.string(), [&] {
-    if (group.rank() == 0) own = newest_first(directory);
+  ranks.all_succeed("load_latest_checkpoint " + directory.string(), [&] {
+    if (ranks.rank() == 0) own = newest_first(directory);
   });
   std::vector<std::string> problems;
   for (size_t i = 0;; ++i) {
-    const std::string next = text_of_rank0(group, i < own.size() ? own[i].string() : "");
+    std::string next;
+    ranks.run("load_latest_checkpoint",
+              [&](collectives::Group& group) { next = text_of_rank0(group, i < own.size() ? own[i].string() : ""); });
     if (next.empty()) break;
     try {
       const int64_t step = load_checkpoint(next, checkpoint, options);

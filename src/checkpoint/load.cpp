@@ -57,13 +57,21 @@ class Loading {
   Loading(const Checkpoint& checkpoint, const std::filesystem::path& directory)
       : checkpoint_(checkpoint),
         model_(checkpoint.model->model()),
+        ranks_(model_, checkpoint.mesh),
         directory_(directory),
         what_("load_checkpoint " + directory.string()) {}
 
   // A collective, which throws on every rank what one throws.
   void read(const LoadOptions& options) {
     try {
-      checkpoint::all_succeed(model_.group(), what_, [&] { read_values(options); });
+      ranks_.all_succeed(what_, [&] { describe(); });
+      whole_ = own_;
+      if (ranks_.has_others()) {
+        ranks_.run("load_checkpoint", [&](collectives::Group& group) {
+          whole_ = checkpoint::describe_whole(group, own_, model_.group().rank() == 0);
+        });
+      }
+      ranks_.all_succeed(what_, [&] { read_values(options); });
     } catch (...) {
       if (values_) values_->clear_blank();
       throw;
@@ -77,9 +85,10 @@ class Loading {
                               .there = found_.there,
                               .whole = found_.whole,
                               .write = [this] { write_values(); },
-                              .break_off = [this] { drop_states(); }});
+                              .break_off = [this] { drop_states(); },
+                              .ranks = &ranks_});
     for (const auto& [name, state] : states_) {
-      checkpoint::set_state(checkpoint_.generators.at(name), state, model_.group().rank(), has_same_ranks());
+      checkpoint::set_state(checkpoint_.generators.at(name), state, ranks_.rank(), has_same_ranks());
     }
   }
 
@@ -87,19 +96,20 @@ class Loading {
   LoadDifferences& differences() { return comparison_.differences; }
 
  private:
+  void describe() {
+    model_.check(schedule::Call::LoadCheckpoint, "load_checkpoint");
+    ranks_.leader();  // the mesh is one of this model
+    contents_ = checkpoint::contents_of(checkpoint_);
+    own_ = checkpoint::manifest_of(checkpoint_, contents_);
+    own_.generators = checkpoint::described(checkpoint::states_of(checkpoint_.generators));
+  }
   // Compares everything, and fills what is blank. Throws Error for all that differs or is damaged.
   void read_values(const LoadOptions& options) {
-    model_.check(schedule::Call::LoadCheckpoint, "load_checkpoint");
-    contents_ = checkpoint::contents_of(checkpoint_);
     saved_ = checkpoint::read_manifest(directory_);
-    if (saved_.version == 2) {
-      checkpoint::complete_version2(directory_, saved_, model_.group().rank(), model_.group().size());
-    }
-    Manifest wanted = checkpoint::manifest_of(checkpoint_, contents_);
-    wanted.generators = checkpoint::described(checkpoint::states_of(checkpoint_.generators));
-    comparison_ = checkpoint::compare(saved_, wanted, checkpoint_.optimizer != nullptr);
+    if (saved_.version == 2) checkpoint::complete_version2(directory_, saved_, ranks_.rank(), ranks_.size());
+    comparison_ = checkpoint::compare(saved_, whole_, checkpoint_.optimizer != nullptr);
     checkpoint::check(comparison_, options.strict, directory_.string());
-    found_ = find(saved_, wanted, contents_);
+    found_ = find(saved_, own_, contents_);
     values_.emplace(directory_, saved_);
     add_pieces();
     values_->add_buffers(model_.buffers());
@@ -115,8 +125,9 @@ class Loading {
       const bool is_model = piece.kind == checkpoint::kModel;
       const bool is_blank = found_.whole[piece.parameter] && (is_model ? missing : unstepped)[piece.parameter];
       const bool is_there = (is_model ? found_.there : found_.states)[piece.parameter];
-      values_->add(piece, model_.parameters()[piece.parameter].name, contents_.placements[piece.parameter], is_there,
-                   is_blank);
+      for (const checkpoint::Segment& segment : contents_.segments[piece.parameter]) {
+        values_->add(part_of(piece, segment), contents_.names[piece.parameter], segment.placement, is_there, is_blank);
+      }
       any_blank |= is_blank;
     }
     if (any_blank) model_.give_state_out();
@@ -139,8 +150,7 @@ class Loading {
   void add_generators() {
     for (const Manifest::Generator& generator : saved_.generators) {
       if (!checkpoint_.generators.contains(generator.name)) continue;
-      states_.emplace_back(generator.name,
-                           values_->add_generator(generator, has_same_ranks() ? model_.group().rank() : 0));
+      states_.emplace_back(generator.name, values_->add_generator(generator, has_same_ranks() ? ranks_.rank() : 0));
     }
   }
   void write_values() const {
@@ -155,13 +165,16 @@ class Loading {
     }
     for (const Contents::Piece& scalar : contents_.scalars) torch::Tensor(scalar.tensor).zero_();
   }
-  bool has_same_ranks() const { return saved_.world_size == model_.group().size(); }
+  bool has_same_ranks() const { return saved_.world_size == ranks_.size(); }
 
   const Checkpoint& checkpoint_;
   engine::Model& model_;
+  checkpoint::CheckpointRanks ranks_;
   const std::filesystem::path& directory_;
   const std::string what_;
   Contents contents_;
+  Manifest own_;    // what this rank's model has
+  Manifest whole_;  // what all ranks' models have
   Manifest saved_;
   checkpoint::Comparison comparison_;
   Found found_;

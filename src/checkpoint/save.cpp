@@ -46,7 +46,9 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
   const SaveTarget target = checkpoint::save_target("save_checkpoint", directory, checkpoint);
   engine::Model& model = checkpoint.model->model();
   checkpoint::finish_background_saves(model);
-  checkpoint::write_checkpoint(model.group(), target, [&] { return checkpoint::snapshot_of(checkpoint); });
+  checkpoint::CheckpointRanks(model, checkpoint.mesh).run("save_checkpoint", [&](collectives::Group& group) {
+    checkpoint::write_checkpoint(group, target, [&] { return checkpoint::snapshot_of(checkpoint); });
+  });
 }
 
 PendingCheckpoint save_checkpoint_async(const std::filesystem::path& directory, const Checkpoint& checkpoint) {
@@ -54,7 +56,8 @@ PendingCheckpoint save_checkpoint_async(const std::filesystem::path& directory, 
   const SaveTarget target = checkpoint::save_target("save_checkpoint_async", directory, checkpoint);
   engine::Model& model = checkpoint.model->model();
   model.publish_pieces();  // what operators write to pieces from now on is a change that waits
-  checkpoint::BackgroundSaves& saves = checkpoint::background_saves_of(model);
+  checkpoint::BackgroundSaves& saves =
+      checkpoint::background_saves_of(model, checkpoint::CheckpointRanks(model, checkpoint.mesh));
   saves.finish();
   TakenState taken = take(checkpoint);
   return PendingCheckpoint(saves.start(target, std::move(taken), begin, model.begin_reading()));

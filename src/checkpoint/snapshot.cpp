@@ -17,6 +17,14 @@ void drop_what_others_have(Snapshot& snapshot) {
                 [&](const Manifest::Parameter& one) { return !snapshot.has_file || one.parts.empty(); });
 }
 
+void drop_copies(Manifest& manifest, const Contents& contents) {
+  std::vector<Manifest::Parameter> all;
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
+    if (!is_copy(contents, i)) all.push_back(std::move(manifest.parameters[i]));
+  }
+  manifest.parameters = std::move(all);
+}
+
 }  // namespace
 
 SaveTarget save_target(const char* call, const std::filesystem::path& directory, const Checkpoint& checkpoint) {
@@ -36,13 +44,17 @@ Snapshot snapshot_of(const Checkpoint& checkpoint) {
   engine::Model& model = checkpoint.model->model();
   const Contents contents = contents_of(checkpoint);
   const int rank = model.group().rank();
+  const CheckpointRanks ranks(model, checkpoint.mesh);
   Snapshot snapshot{.manifest = manifest_of(checkpoint, contents),
                     .has_file = rank < model.shards(),  // the first shard group holds the whole model once
                     .tensors = {},
-                    .generators = states_of(checkpoint.generators)};
+                    .generators = states_of(checkpoint.generators),
+                    .leader = ranks.leader(),
+                    .has_others = ranks.has_others()};
+  drop_copies(snapshot.manifest, contents);
   snapshot.manifest.generators = described(snapshot.generators);
   if (rank > 0) drop_what_others_have(snapshot);
-  if (snapshot.has_file) snapshot.tensors = tensors_of_file(checkpoint, contents);
+  if (snapshot.has_file) snapshot.tensors = tensors_of_file(checkpoint, contents, snapshot.of);
   for (auto& [name, tensor] : snapshot.tensors) tensor = interpose::plain(tensor);
   return snapshot;
 }

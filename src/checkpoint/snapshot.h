@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_ranks.h"
 #include "checkpoint/contents.h"
 
 namespace fsdp::checkpoint {
@@ -22,10 +23,13 @@ struct SaveTarget {
 
 // The snapshot of one rank.
 struct Snapshot {
-  Manifest manifest;        // this rank's contribution (joined_manifest.h): all but the files
-  bool has_file = false;    // it writes one; ranks that hold what others write do not
-  NamedTensors tensors;     // of this rank's file: they share memory with the model and the optimizer
-  NamedTensors generators;  // this rank's states
+  Manifest manifest;                // this rank's contribution (joined_manifest.h): all but the files
+  bool has_file = false;            // it writes one; ranks that hold what others write do not
+  NamedTensors tensors;             // of this rank's file: they share memory with the model and the optimizer
+  std::vector<FileTensor> of = {};  // by tensor
+  NamedTensors generators;          // this rank's states
+  int leader = 0;                   // the first rank of this rank's sharded model, among those of the save
+  bool has_others = false;          // the save has ranks outside of it
 };
 
 // Throws Error for a Checkpoint that cannot be saved now. `call` names who asks. No collective.

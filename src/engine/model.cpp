@@ -14,7 +14,7 @@ namespace fsdp::engine {
 
 using schedule::Call;
 
-Model::Model(ModelSpec spec) : parts_(std::move(spec)) {}
+Model::Model(ModelSpec spec) : whole_(std::move(spec.whole)), parts_(std::move(spec)) {}
 
 std::shared_ptr<Model> Model::make(ModelSpec spec) {
   auto model = std::make_shared<Model>(std::move(spec));

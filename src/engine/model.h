@@ -31,6 +31,7 @@ class Model {
 
   collectives::Group& group() const { return *parts_.group; }
   int shards() const { return parts_.shards; }
+  const WholeModel& whole() const { return whole_; }
   const Units& units() const { return parts_.units; }
   const std::vector<ShardedParameter>& parameters() const { return parts_.parameters; }
   bool trainable(size_t parameter) const;  // whether it wants a gradient now
@@ -133,6 +134,7 @@ class Model {
   friend class ModelView;
   ShardedUnit& unit_of(size_t parameter) const;
 
+  const WholeModel whole_;
   Parts parts_;
   Events events_{parts_};
   std::shared_ptr<void> saves_;

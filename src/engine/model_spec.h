@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "engine/whole_model.h"
 #include "fsdp/sharded_model.h"
 #include "memory/backing.h"
 #include "memory/byte_store.h"
@@ -47,6 +48,7 @@ struct ModelSpec {
   int64_t activation_memory = 0;                    // bytes that activations may take; 0: any
   std::vector<std::string> recomputed_blocks = {};  // by name, that it decides about
   int check_common_every = 0;                       // steps; 0: never
+  WholeModel whole = {};                            // of which this is a part
 };
 
 }  // namespace fsdp::engine

@@ -1,5 +1,6 @@
 #include "pipeline/stage_blocks.h"
 
+#include "api/whole_model.h"
 #include "base/error.h"
 #include "fsdp/deferred_init.h"
 #include "interpose/deferred_tensor.h"
@@ -9,6 +10,27 @@ namespace fsdp::pipeline {
 namespace {
 
 using torch::nn::Module;
+
+// The root of a rank's blocks: a checkpoint finds in it how parameters are called in the whole model.
+class Stage final : public Module, public BlocksOfModel {
+ public:
+  explicit Stage(const std::vector<PipelineBlock>& blocks) : Module("stage") {
+    for (const PipelineBlock& block : blocks) blocks_.push_back(block.name);
+  }
+  void set_ties(const std::vector<Tie>& ties) {
+    for (const Tie& tie : ties) {
+      for (size_t i = 1; i < tie.copies.size(); ++i) first_names_[name_of(tie.copies[i])] = name_of(tie.copies[0]);
+    }
+  }
+  std::vector<std::string> all_blocks() const override { return blocks_; }
+  std::map<std::string, std::string> first_names() const override { return first_names_; }
+
+ private:
+  std::string name_of(const Tie::Copy& copy) const { return blocks_[copy.block] + "." + copy.parameter; }
+
+  std::vector<std::string> blocks_;
+  std::map<std::string, std::string> first_names_;
+};
 
 // Adds the module at its path: "blocks.0" is the submodule 0 of a submodule blocks.
 void add_at_path(Module& root, const std::string& path, const std::shared_ptr<Module>& module) {
@@ -25,7 +47,8 @@ void add_at_path(Module& root, const std::string& path, const std::shared_ptr<Mo
 }
 
 StageBlocks construct(const std::vector<PipelineBlock>& blocks) {
-  StageBlocks result{.root = std::make_shared<Module>("stage"), .modules = {}, .ties = {}};
+  const auto stage = std::make_shared<Stage>(blocks);
+  StageBlocks result{.root = stage, .modules = {}, .ties = {}};
   for (const PipelineBlock& block : blocks) {
     result.modules.push_back(block.make());
     FSDP_CHECK(result.modules.back() != nullptr, "Pipeline: make() of block {} returned null, expected a module.",
@@ -33,6 +56,7 @@ StageBlocks construct(const std::vector<PipelineBlock>& blocks) {
   }
   check_untied(blocks, result.modules);
   result.ties = find_ties(blocks, result.modules);
+  stage->set_ties(result.ties);
   const torch::NoGradGuard no_grad;
   for (const Tie& tie : result.ties) {
     const torch::Tensor source = tensor_of(tie.copies[tie.source], result.modules);

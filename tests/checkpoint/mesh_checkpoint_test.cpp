@@ -1,0 +1,201 @@
+// Checkpoints of models that lie on several axes of a mesh: data, pipeline, tensor.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "checkpoint/background_saves.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/mesh_model.h"
+#include "support/message_of.h"
+#include "support/run_ranks.h"
+#include "support/scratch_directory.h"
+
+namespace fsdp {
+namespace {
+
+namespace fs = std::filesystem;
+using fsdp::testing::MeshShape;
+using fsdp::testing::MeshTraining;
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using fsdp::testing::run_ranks_to_end;
+using fsdp::testing::RunResult;
+using fsdp::testing::ScratchDirectory;
+using ::testing::HasSubstr;
+
+constexpr int kSavedStep = 2;
+
+void expect_same_state(MeshTraining& found, MeshTraining& expected) {
+  const auto all = found.state(), wanted = expected.state();
+  ASSERT_EQ(all.size(), wanted.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].first, wanted[i].first);
+    EXPECT_TRUE(torch::equal(all[i].second, wanted[i].second)) << all[i].first;
+  }
+}
+
+// Trained on the mesh and loaded on 1 rank; trained on 1 rank, loaded on the mesh, and loaded on 1 rank again.
+class MeshCheckpoints : public ::testing::TestWithParam<MeshShape> {};
+
+TEST_P(MeshCheckpoints, LoadOnOneRankAndBack) {
+  const MeshShape shape = GetParam(), one{.tied = shape.tied};
+  const ScratchDirectory scratch;
+  const fs::path from_one = scratch.path() / "one", from_mesh = scratch.path() / "mesh", back = scratch.path() / "back";
+  run_ranks(1, [&](World& world) {
+    MeshTraining run(world, one);
+    run.step_to(kSavedStep);
+    save_checkpoint(from_one, run.checkpoint());
+  });
+  run_ranks(shape.ranks(), [&](World& world) {
+    MeshTraining run(world, shape);
+    run.step_to(kSavedStep);
+    save_checkpoint(from_mesh, run.checkpoint());
+    MeshTraining other(world, shape, 7);
+    EXPECT_EQ(load_checkpoint(from_one, other.checkpoint()), kSavedStep);
+    other.steps = kSavedStep;
+    save_checkpoint_async(back, other.checkpoint()).wait();
+  });
+  run_ranks(1, [&](World& world) {
+    MeshTraining expected(world, one);
+    expected.step_to(kSavedStep);
+    for (const fs::path& saved : {from_mesh, back}) {
+      SCOPED_TRACE(saved.filename());
+      MeshTraining found(world, one, 7);
+      EXPECT_EQ(load_checkpoint(saved, found.checkpoint()), kSavedStep);
+      expect_same_state(found, expected);
+    }
+  });
+  const auto names_in = [](const fs::path& saved) {
+    std::multiset<std::string> names;
+    for (const auto& parameter : checkpoint::read_manifest(saved).parameters) names.insert(parameter.name);
+    return names;
+  };
+  EXPECT_EQ(names_in(from_mesh), names_in(from_one));
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, MeshCheckpoints,
+                         ::testing::Values(MeshShape{2, 2, 1}, MeshShape{2, 1, 2}, MeshShape{2, 2, 2},
+                                           MeshShape{1, 2, 4}, MeshShape{4, 1, 2}, MeshShape{1, 2, 2, 2},
+                                           MeshShape{2, 1, 4}, MeshShape{1, 3, 1},
+                                           MeshShape{2, 1, 2, 1, Strategy::NoShard}),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(OfTiedBlocks, MeshCheckpoints,
+                         ::testing::Values(MeshShape{2, 2, 1, 1, Strategy::FullShard, true},
+                                           MeshShape{1, 3, 1, 1, Strategy::FullShard, true},
+                                           MeshShape{2, 2, 1, 2, Strategy::FullShard, true}),
+                         [](const auto& info) { return info.param.name(); });
+
+// A run that was saved on 2 x 2 x 2 goes on, on 4 x 1 x 2, as if it had not ended.
+TEST(MeshCheckpoint, GoesOnOnAnotherMesh) {
+  const ScratchDirectory scratch;
+  run_ranks(8, [&](World& world) {
+    MeshTraining run(world, {2, 2, 2});
+    run.step_to(kSavedStep);
+    save_checkpoint(scratch.path() / "saved", run.checkpoint());
+  });
+  run_ranks(8, [&](World& world) {
+    MeshTraining run(world, {4, 1, 2}, 7);
+    const auto loaded = load_latest_checkpoint(scratch.path(), run.checkpoint());
+    ASSERT_TRUE(loaded);
+    run.steps = static_cast<int>(loaded->step);
+    run.step_to(kSavedStep + 2);
+    save_checkpoint(scratch.path() / "later", run.checkpoint());
+  });
+  run_ranks(1, [&](World& world) {
+    MeshTraining expected(world, {}), found(world, {}, 7);
+    expected.step_to(kSavedStep + 2);
+    load_checkpoint(scratch.path() / "later", found.checkpoint());
+    expect_same_state(found, expected);
+  });
+}
+
+// Elements that several ranks hold are in one file.
+TEST(MeshCheckpoint, HasEachElementOnce) {
+  const ScratchDirectory scratch;
+  const auto bytes_of = [&](const std::string& name) {
+    int64_t numel = 0;
+    for (const auto& parameter : checkpoint::read_manifest(scratch.path() / name).parameters) {
+      for (const auto& part : parameter.parts) numel += part.placement.numel();
+    }
+    return numel;
+  };
+  run_ranks(1, [&](World& world) {
+    MeshTraining run(world, {});
+    save_checkpoint(scratch.path() / "one", run.checkpoint());
+  });
+  run_ranks(8, [&](World& world) {
+    MeshTraining run(world, {2, 1, 4});
+    save_checkpoint(scratch.path() / "mesh", run.checkpoint());
+  });
+  EXPECT_EQ(bytes_of("mesh"), bytes_of("one"));
+  const auto manifest = checkpoint::read_manifest(scratch.path() / "mesh");
+  EXPECT_EQ(manifest.world_size, 8);
+  EXPECT_EQ(manifest.files.size(), 8U);
+}
+
+TEST(MeshCheckpoint, FailsOnAllRanksIfOneFails) {
+  const ScratchDirectory scratch;
+  run_ranks(4, [&](World& world) {
+    MeshTraining run(world, {1, 2, 2});
+    save_checkpoint(scratch.path() / "saved", run.checkpoint());
+    run.step_to(1);
+    Checkpoint bad = run.checkpoint();
+    if (world.rank() == 3) bad.generators["none"] = at::Generator();
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / "saved", bad); }),
+                HasSubstr("'none' is undefined"));
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint_async(scratch.path() / "saved", bad).wait(); }),
+                HasSubstr("'none' is undefined"));
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(scratch.path() / "saved", bad); }),
+                HasSubstr("'none' is undefined"));
+    EXPECT_EQ(load_checkpoint(scratch.path() / "saved", run.checkpoint()), 0);
+  });
+}
+
+// Rank 3, which holds the last stage, dies while it saves.
+TEST(MeshCheckpoint, OfARankThatIsKilledLeavesTheOneBefore) {
+  const ScratchDirectory scratch;
+  const RunResult result = run_ranks_to_end(
+      4,
+      [&](World& world) {
+        MeshTraining run(world, {2, 2, 1});
+        save_checkpoint_async(scratch.path() / "saved", run.checkpoint()).wait();
+        run.step_to(1);
+        const checkpoint::CheckpointRanks ranks(run.sharded.model(), run.mesh);
+        checkpoint::background_saves_of(run.sharded.model(), ranks).watch_steps([&](auto step) {
+          if (world.rank() == 3 && step == checkpoint::BackgroundSaves::Step::Write) raise(SIGKILL);
+        });
+        save_checkpoint_async(scratch.path() / "saved", run.checkpoint()).wait();
+      },
+      fsdp::testing::patient_options());
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.output;
+  EXPECT_EQ(latest_checkpoint(scratch.path()), scratch.path() / "saved");
+  EXPECT_EQ(checkpoint::read_manifest(scratch.path() / "saved").step, 0);
+}
+
+TEST(MeshCheckpoint, OfOtherModelsIsAnError) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    MeshTraining run(world, {1, 2, 1});
+    save_checkpoint(scratch.path() / "saved", run.checkpoint());
+    Checkpoint stage = run.checkpoint();
+    stage.mesh.reset();  // each stage by itself: each rank is alone
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(scratch.path() / "saved", stage); }), HasSubstr("is unknown"));
+    save_checkpoint(scratch.path() / std::to_string(world.rank()), stage);
+    world.barrier();
+    EXPECT_THAT(message_of<Error>([&] { load_checkpoint(scratch.path() / "0", run.checkpoint()); }),
+                HasSubstr("logits.head.weight is missing"));
+  });
+  run_ranks(2, [&](World& world) {
+    MeshTraining run(world, {1, 1, 2});
+    Checkpoint part = run.checkpoint();
+    part.mesh.reset();
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / std::to_string(world.rank()), part); }),
+                HasSubstr("set Checkpoint::mesh"));
+  });
+}
+
+}  // namespace
+}  // namespace fsdp
