@@ -1,7 +1,13 @@
 // Norms over the parts of divided layers: the bits of one process with as many parts, and the same norm on every rank.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <thread>
 
 #include "api/tensor_parallel/parallel_models.h"
 #include "support/message_of.h"
@@ -158,6 +164,38 @@ TEST(DividedNorm, AnOverflowOnOneTensorRankIsSkippedByAll) {
       optimizer.zero_grad();
     }
     EXPECT_EQ(scaler.scale_value(), 0.5);
+  });
+}
+
+// Rank 1 clips only when rank 0 has been seen to wait for it; after 20 seconds without, the test fails.
+TEST(DividedNorm, WaitsForTheOtherPartsByName) {
+  run_ranks(2, [](World& world) {
+    const std::filesystem::path seen =
+        std::filesystem::temp_directory_path() / ("fsdp_norm_waits." + std::to_string(getppid()));
+    if (world.rank() == 0) std::filesystem::remove(seen);
+    WideModel divided = wide_over(world);
+    World alone = world.split(world.rank());
+    ShardedModel sharded = shard(divided, alone);
+    run_backward(divided, 0);
+    world.barrier();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto wait_for = [&](const auto& condition) {
+      while (!condition() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      return condition();
+    };
+    if (world.rank() == 0) {
+      std::thread watcher([&] {
+        EXPECT_TRUE(wait_for([&] { return sharded.waits_for().find("other parts") != std::string::npos; }));
+        std::ofstream(seen) << "waits";
+      });
+      sharded.clip_grad_norm_(1);
+      watcher.join();
+      std::filesystem::remove(seen);
+    } else {
+      wait_for([&] { return std::filesystem::exists(seen); });
+      sharded.clip_grad_norm_(1);
+    }
+    EXPECT_EQ(sharded.waits_for(), "");
   });
 }
 
