@@ -8,6 +8,7 @@
   environment     docs/environment.md lists the environment variables that are read
   words           tools/check_words.py finds hard words, and no new ones here
   every_command   every command of a page is run by a test, or a table says why not
+  drawings        pictures of tools/draw_*.py are those that the commands draw now:   --build FOLDER is a build
   pictures        pictures of terminals show what the program prints:   --build FOLDER has the programs
   flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
@@ -19,8 +20,8 @@ import argparse
 import pathlib
 import sys
 
-from documents import cluster, commands, environment, every_command, figures, flags, links, pictures, quotations, rows
-from documents import tables, test_names, words
+from documents import cluster, commands, drawings, environment, every_command, figures, flags, links, pictures
+from documents import quotations, rows, tables, test_names, words
 
 CHECKS = {
     "links": links,
@@ -43,7 +44,7 @@ def report(problems):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=[*CHECKS, "pictures", "flags", "list", "commands", "cluster"])
+    parser.add_argument("check", choices=[*CHECKS, "drawings", "pictures", "flags", "list", "commands", "cluster"])
     parser.add_argument("page", nargs="?")
     parser.add_argument("--build", type=pathlib.Path, help="the folder of a build, with apps/ and examples/")
     arguments = parser.parse_args()
@@ -52,6 +53,8 @@ def main():
     if arguments.check == "list":
         print("\n".join(tables.RUN))
         return 0
+    if arguments.check == "drawings":
+        return report(drawings.problems(arguments.build.resolve()))
     if arguments.check == "pictures":
         return report(pictures.problems(arguments.build.resolve()))
     if arguments.check == "flags":
