@@ -181,6 +181,9 @@ struct PretrainedOptions {
   // Loading: patterns of the model's names. These parameters may have more rows in the files; the first rows are
   // loaded, also with strict. For example a position table, if the model's context is shorter.
   std::vector<std::string> first_rows = {};
+  // The mesh that the model is a part of, as Checkpoint::mesh. The files hold the whole model. All ranks of the mesh
+  // call, with the same options. `written` can then read its own parameter alone.
+  std::optional<Mesh> mesh = std::nullopt;
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json

@@ -47,8 +47,8 @@ class CheckpointRanks {
 // Every rank's text. A collective.
 std::vector<std::string> all_gather_texts(collectives::Group& group, const std::string& text);
 
-// What all sharded models together have, as `own` describes it of this rank's model: every parameter and buffer once,
-// without parts. Throws Error where ranks differ in the shape of one. A collective.
+// The model that all sharded models together are: every parameter and buffer once, without parts. `own` describes this
+// rank's model. Throws Error where ranks differ in the shape of one. A collective.
 Manifest describe_whole(collectives::Group& group, const Manifest& own, bool is_leader);
 
 }  // namespace fsdp::checkpoint

@@ -20,7 +20,7 @@ struct HeldParts {
   Contribution contribution = {};
 };
 
-// What a rank writes of its pieces and buffers.
+// The parts of its pieces, and the buffers, that a rank writes.
 struct OwnParts {
   std::map<std::string, std::vector<Segment>> segments;  // by parameter
   std::set<std::string> buffers;                         // by name

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/joined_manifest.h"
 #include "checkpoint/problems.h"
 #include "engine/model.h"
 
@@ -44,13 +46,36 @@ void find_wrong_patterns(const std::vector<PretrainedTensor>& tensors, const Pre
   }
 }
 
+torch::ScalarType type_of(const std::string& dtype) {
+  for (const torch::ScalarType type : {torch::kFloat, torch::kBFloat16, torch::kHalf, torch::kDouble, torch::kLong,
+                                       torch::kInt, torch::kShort, torch::kChar, torch::kByte, torch::kBool}) {
+    if (dtype_name(type) == dtype) return type;
+  }
+  throw Error("the dtype " + dtype + " is not one of a parameter or buffer");
+}
+
+// The number of the block that a parameter or buffer is in; of others it is behind them.
+size_t block_of(const std::vector<std::string>& blocks, const std::string& name) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (name.starts_with(blocks[i] + ".")) return i;
+  }
+  return blocks.size();
+}
+
+template <typename Named>
+void put_in_order(std::vector<Named>& all, const std::vector<std::string>& blocks) {
+  std::ranges::stable_sort(all, {}, [&](const Named& one) { return block_of(blocks, one.name); });
+}
+
 }  // namespace
 
 std::vector<int64_t> PretrainedTensor::shape_in_file() const {
   return transposed ? std::vector<int64_t>(shape.rbegin(), shape.rend()) : shape;
 }
 
-std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, const PretrainedOptions& options) {
+namespace {
+
+std::vector<PretrainedTensor> pretrained_tensors(const Manifest& whole, const PretrainedOptions& options) {
   std::vector<PretrainedTensor> tensors;
   auto add = [&](const std::string& name, std::vector<int64_t> shape, torch::ScalarType type, bool is_buffer) {
     tensors.push_back({.name = name,
@@ -62,15 +87,37 @@ std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, cons
                        .is_buffer = is_buffer,
                        .may_be_cut = !is_buffer && matches_any(options.first_rows, name)});
   };
-  for (const ShardedParameter& parameter : model.parameters()) {
-    add(parameter.name, parameter.shape, parameter.piece.scalar_type(), false);
+  for (const auto& parameter : whole.parameters) {
+    add(parameter.name, parameter.shape, type_of(parameter.tensors.at(kModel)), false);
   }
-  for (const auto& [name, buffer] : model.buffers()) add(name, buffer.sizes().vec(), buffer.scalar_type(), true);
+  for (const auto& buffer : whole.buffers) add(buffer.name, buffer.shape, type_of(buffer.dtype), true);
   std::vector<std::string> problems;
   find_shared_names(tensors, problems);
   find_wrong_patterns(tensors, options, problems);
   throw_if_any(problems, "PretrainedOptions do not fit the model", "Change the options.");
   return tensors;
+}
+
+}  // namespace
+
+PretrainedModel pretrained_model(ShardedModel& sharded, const CheckpointRanks& ranks, const std::string& what,
+                                 const PretrainedOptions& options) {
+  engine::Model& model = sharded.model();
+  PretrainedModel result;
+  Manifest own;
+  ranks.all_succeed(what, [&] {
+    ranks.leader();  // the mesh is one of this model
+    const Checkpoint checkpoint{.model = &sharded};
+    own = manifest_of(checkpoint, contents_of(checkpoint));
+  });
+  ranks.run(what.substr(0, what.find(' ')), [&](collectives::Group& group) {
+    result.whole = ranks.has_others() ? describe_whole(group, own, model.group().rank() == 0)
+                                      : described(std::vector<Contribution>{{0, own}});
+  });
+  put_in_order(result.whole.parameters, model.whole().blocks);
+  put_in_order(result.whole.buffers, model.whole().blocks);
+  ranks.all_succeed(what, [&] { result.tensors = pretrained_tensors(result.whole, options); });
+  return result;
 }
 
 }  // namespace fsdp::checkpoint

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_ranks.h"
+#include "checkpoint/manifest.h"
 #include "fsdp/checkpoint.h"
 
 namespace fsdp::checkpoint {
@@ -21,8 +23,15 @@ struct PretrainedTensor {
   std::vector<int64_t> shape_in_file() const;
 };
 
-// Those of the parameters, in their order, then those of the buffers. Throws Error for options that do not fit the
-// model: two tensors with one name, a pattern that matches nothing or what is no matrix.
-std::vector<PretrainedTensor> pretrained_tensors(const ShardedModel& model, const PretrainedOptions& options);
+// A model as all ranks of a mesh hold it.
+struct PretrainedModel {
+  Manifest whole;                         // every parameter and buffer, in the order of the model's blocks
+  std::vector<PretrainedTensor> tensors;  // of the parameters, in their order, then of the buffers
+};
+
+// Throws Error for options that do not fit the model: two tensors with one name, a pattern that matches nothing or what
+// is no matrix. A collective of `ranks`.
+PretrainedModel pretrained_model(ShardedModel& model, const CheckpointRanks& ranks, const std::string& what,
+                                 const PretrainedOptions& options);
 
 }  // namespace fsdp::checkpoint

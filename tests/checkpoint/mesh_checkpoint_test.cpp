@@ -4,6 +4,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "checkpoint/background_saves.h"
@@ -134,6 +136,41 @@ TEST(MeshCheckpoint, HasEachElementOnce) {
   const auto manifest = checkpoint::read_manifest(scratch.path() / "mesh");
   EXPECT_EQ(manifest.world_size, 8);
   EXPECT_EQ(manifest.files.size(), 8U);
+}
+
+std::string bytes_of_file(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A Hugging Face file of one rank, loaded on a mesh and saved there: the same bytes.
+TEST(MeshPretrained, FilesHaveTheBytesOfOneRank) {
+  const ScratchDirectory scratch;
+  const PretrainedOptions options{.transposed = {"*.qkv.weight", "*.down.weight"}};
+  run_ranks(1, [&](World& world) {
+    for (const bool tied : {false, true}) {
+      MeshTraining run(world, {.tied = tied}, 3);
+      save_pretrained(scratch.path() / (tied ? "tied" : "one"), run.sharded, tied ? PretrainedOptions{} : options);
+    }
+  });
+  const std::vector<MeshShape> shapes{
+      {2, 2, 2}, {1, 2, 4}, {1, 2, 2, 2}, {2, 1, 4}, {2, 2, 1, 1, Strategy::FullShard, true}};
+  for (const MeshShape& shape : shapes) {
+    SCOPED_TRACE(shape.name());
+    const fs::path from = scratch.path() / (shape.tied ? "tied" : "one"), to = scratch.path() / ("to" + shape.name());
+    run_ranks(shape.ranks(), [&](World& world) {
+      MeshTraining run(world, shape, 7);
+      PretrainedOptions on_mesh = shape.tied ? PretrainedOptions{} : options;
+      on_mesh.mesh = run.mesh;
+      load_pretrained(from, run.sharded, on_mesh);
+      save_pretrained(to, run.sharded, on_mesh);
+      on_mesh.transposed.push_back("none.*");
+      EXPECT_THAT(message_of<Error>([&] { load_pretrained(from, run.sharded, on_mesh); }),
+                  HasSubstr("the pattern 'none.*' of transposed matches no parameter"));
+    });
+    EXPECT_FALSE(bytes_of_file(from / "model.safetensors").empty());
+    EXPECT_EQ(bytes_of_file(to / "model.safetensors") == bytes_of_file(from / "model.safetensors"), true);
+  }
 }
 
 TEST(MeshCheckpoint, FailsOnAllRanksIfOneFails) {

@@ -13,7 +13,7 @@
 
 namespace fsdp {
 
-using Tensors = std::map<std::string, torch::Tensor>;
+using TensorsByName = std::map<std::string, torch::Tensor>;
 
 // Matrices whose memory is row by row and otherwise, buffers of floating and of whole numbers, pieces that end within
 // a row on any number of ranks.
@@ -33,9 +33,9 @@ struct SmallModelImpl : torch::nn::Module {
 TORCH_MODULE(SmallModel);
 
 // Parameters and buffers, each with values of its own; 16 bits hold them exactly.
-inline Tensors fill(torch::nn::Module& module, double offset) {
+inline TensorsByName fill(torch::nn::Module& module, double offset) {
   torch::NoGradGuard no_grad;
-  Tensors values;
+  TensorsByName values;
   auto fill_one = [&](const std::string& name, torch::Tensor tensor) {
     tensor.copy_((torch::arange(tensor.numel()) % 97).view(tensor.sizes()) + offset);
     values[name] = tensor.clone();
@@ -46,9 +46,9 @@ inline Tensors fill(torch::nn::Module& module, double offset) {
   return values;
 }
 
-inline checkpoint::NamedTensors listed(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
+inline checkpoint::NamedTensors listed(const TensorsByName& tensors) { return {tensors.begin(), tensors.end()}; }
 
-inline void expect_state(ShardedModel& sharded, const Tensors& expected) {
+inline void expect_state(ShardedModel& sharded, const TensorsByName& expected) {
   const NamedTensors state = sharded.full_state();
   EXPECT_EQ(state.size(), expected.size());
   for (const auto& [name, tensor] : state) {

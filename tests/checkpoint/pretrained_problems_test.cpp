@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 TEST_F(Pretrained, AllThatDiffersIsToldAndNothingChanges) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
-    Tensors values = fill(*model, 1), other = values;
+    TensorsByName values = fill(*model, 1), other = values;
     other.erase("second.bias");
     other["second.weight"] = torch::ones({3, 21});
     other["first.bias"] = torch::ones({21}, torch::kInt32);
@@ -50,7 +50,7 @@ TEST_F(Pretrained, AllThatDiffersIsToldAndNothingChanges) {
 TEST_F(Pretrained, AFileThatOneRankCannotReadIsAnErrorOnAll) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world);
     save_pretrained(path("model"), sharded);
     const fs::path here = world.rank() == 0 ? path("model") : path("none");
@@ -103,7 +103,7 @@ TEST_F(Pretrained, OptionsThatFailOnOneRankAreAnErrorOnAll) {
 TEST_F(Pretrained, AFullDiskIsAnErrorOnEveryRankAndLeavesTheOldFile) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world);
     save_pretrained(path("model"), sharded);
     rlimit before{};
@@ -138,10 +138,10 @@ TEST_F(Pretrained, AFolderThatCannotBeMadeIsAnErrorOnEveryRank) {
 TEST_P(PretrainedOnRanks, WhatFitsIsReadWithStrictOff) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model(12);  // three rows more than the file has
-    const Tensors before = fill(*model, 50);
+    const TensorsByName before = fill(*model, 50);
     SmallModel nine;
-    const Tensors values = fill(*nine, 1);
-    Tensors in_file = values;
+    const TensorsByName values = fill(*nine, 1);
+    TensorsByName in_file = values;
     in_file["other.weight"] = in_file.extract("first.bias").mapped();
     on_rank0(world, [&] { write_safetensors(path("other.safetensors"), listed(in_file), {}); });
     auto sharded = shard(*model, world);
@@ -155,7 +155,7 @@ TEST_P(PretrainedOnRanks, WhatFitsIsReadWithStrictOff) {
     EXPECT_THAT(found.missing, ElementsAre("first.bias"));
     EXPECT_THAT(found.extra, ElementsAre("other.weight"));
     EXPECT_THAT(found.grown, ElementsAre("second.weight", "second.bias"));
-    Tensors expected = values;
+    TensorsByName expected = values;
     expected["first.bias"] = before.at("first.bias");
     for (const char* name : {"second.weight", "second.bias"}) {
       expected[name] = torch::cat({values.at(name), before.at(name).slice(0, 9)});
@@ -167,7 +167,7 @@ TEST_P(PretrainedOnRanks, WhatFitsIsReadWithStrictOff) {
 TEST_P(PretrainedOnRanks, OtherShapesAreErrorsWithStrictOffToo) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model(9), twelve(12);
-    const Tensors before = fill(*model, 50);
+    const TensorsByName before = fill(*model, 50);
     auto larger = shard(*twelve, world), sharded = shard(*model, world);
     save_pretrained(path("larger"), larger);
     LoadDifferences found;
@@ -181,8 +181,8 @@ TEST_P(PretrainedOnRanks, OtherShapesAreErrorsWithStrictOffToo) {
 TEST_P(PretrainedOnRanks, OfMoreRowsInTheFilesTheFirstAreLoadedWherePatternsSaySo) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model(9), twelve(12);
-    const Tensors before = fill(*model, 50);
-    Tensors expected = fill(*twelve, 1);
+    const TensorsByName before = fill(*model, 50);
+    TensorsByName expected = fill(*twelve, 1);
     auto larger = shard(*twelve, world), sharded = shard(*model, world);
     save_pretrained(path("larger"), larger);
     EXPECT_THAT(message_of<Error>([&] { load_pretrained(path("larger"), sharded, {.first_rows = {"second.weight"}}); }),

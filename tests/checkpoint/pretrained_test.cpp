@@ -24,12 +24,12 @@ INSTANTIATE_TEST_SUITE_P(Ranks, PretrainedOnRanks, ::testing::Values(1, 2, 3), :
 TEST_P(PretrainedOnRanks, WhatIsSavedIsThePlainModelAndComesBack) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model, other;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     fill(*other, 50);
     auto sharded = shard(*model, world), loaded = shard(*other, world);
     save_pretrained(path("model"), sharded);
     save_pretrained(path("model"), sharded);  // replaces
-    const Tensors saved = read_safetensors(path("model/model.safetensors"));
+    const TensorsByName saved = read_safetensors(path("model/model.safetensors"));
     EXPECT_EQ(saved.size(), values.size());
     for (const auto& [name, tensor] : values) EXPECT_TRUE(torch::equal(tensor, saved.at(name))) << name;
     EXPECT_EQ(std::distance(fs::directory_iterator(path("model")), {}), 1);
@@ -49,7 +49,7 @@ TEST_P(PretrainedOnRanks, FilesOfOtherNamesAndTransposedMatricesAreRead) {
       .ignored = {"*mask"}};
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model;
-    Tensors values = fill(*model, 1), in_file = values;
+    TensorsByName values = fill(*model, 1), in_file = values;
     in_file["first.weight"] = values["first.weight"].t().contiguous();  // without the prefix
     in_file["body.first.bias"] = in_file.extract("first.bias").mapped();
     in_file["some.mask"] = torch::ones({3}, torch::kBool);
@@ -60,7 +60,7 @@ TEST_P(PretrainedOnRanks, FilesOfOtherNamesAndTransposedMatricesAreRead) {
     expect_state(sharded, values);
 
     save_pretrained(path("saved"), sharded, options);
-    const Tensors saved = read_safetensors(path("saved/model.safetensors"));
+    const TensorsByName saved = read_safetensors(path("saved/model.safetensors"));
     EXPECT_TRUE(torch::equal(saved.at("body.first.weight"), values["first.weight"].t()));
     EXPECT_TRUE(torch::equal(saved.at("body.first.bias"), values["first.bias"]));
     EXPECT_TRUE(torch::equal(saved.at("filter.weight"), values["filter.weight"]));
@@ -70,7 +70,7 @@ TEST_P(PretrainedOnRanks, FilesOfOtherNamesAndTransposedMatricesAreRead) {
 TEST_P(PretrainedOnRanks, SeveralFilesBehindAnIndexAreOneModel) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     on_rank0(world, [&] {
       fs::create_directories(path("sharded"));
       checkpoint::NamedTensors parts[2];
@@ -98,9 +98,9 @@ TEST_P(PretrainedOnRanks, SeveralFilesBehindAnIndexAreOneModel) {
 TEST_F(Pretrained, EveryFloatingDtypeBecomesTheMasters) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     for (auto type : {torch::kFloat16, torch::kBFloat16, torch::kFloat64}) {
-      Tensors converted = values;
+      TensorsByName converted = values;
       for (auto& [name, tensor] : converted) {
         if (tensor.is_floating_point()) tensor = tensor.to(type);
       }
@@ -120,7 +120,7 @@ TEST_F(Pretrained, AModuleThatWasConvertedAsAWholeIsFilled) {
   run_ranks(2, [&](World& world) {
     for (const auto dtype : {torch::kBFloat16, torch::kHalf}) {
       SmallModel model;
-      Tensors values = fill(*model, 1);
+      TensorsByName values = fill(*model, 1);
       values["norm.num_batches_tracked"] = torch::tensor(int64_t{257});
       const fs::path file = path(std::string(toString(dtype)) + ".safetensors");
       on_rank0(world, [&] { write_safetensors(file, listed(values), {}); });
@@ -142,7 +142,7 @@ TEST_F(Pretrained, AModuleThatWasConvertedAsAWholeIsFilled) {
 TEST_F(Pretrained, StrategiesThatHoldTheModelSeveralTimesSaveItOnce) {
   run_ranks(2, [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world, {.strategy = Strategy::NoShard});
     save_pretrained(path("model"), sharded);
     {
@@ -173,15 +173,15 @@ TEST_F(Pretrained, WhatIsLoadedIsWhatTheModelComputesWith) {
 TEST_P(PretrainedOnRanks, ParametersThatTheFilesDoNotHaveStayAsTheyAre) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world);
     save_pretrained(path("part"), sharded, {.absent = {"first.*"}});
-    const Tensors saved = read_safetensors(path("part/model.safetensors"));
+    const TensorsByName saved = read_safetensors(path("part/model.safetensors"));
     EXPECT_EQ(saved.size(), values.size() - 2);
     EXPECT_FALSE(saved.contains("first.weight"));
 
     SmallModel other;
-    Tensors expected = fill(*other, 50);
+    TensorsByName expected = fill(*other, 50);
     for (const auto& [name, tensor] : saved) expected[name] = tensor;
     auto loaded = shard(*other, world);
     load_pretrained(path("part"), loaded, {.absent = {"first.*"}});
@@ -196,13 +196,13 @@ TEST_P(PretrainedOnRanks, ParametersThatTheFilesDoNotHaveStayAsTheyAre) {
 TEST_P(PretrainedOnRanks, OtherValuesAreWrittenInPlaceOfAParameter) {
   run_ranks(GetParam(), [&](World& world) {
     SmallModel model;
-    const Tensors values = fill(*model, 1);
+    const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world);
     const auto written = [](const std::string& name, const PretrainedOptions::Whole& whole) {
       return name == "first.weight" ? whole(name) + whole("first.bias").unsqueeze(1) : torch::Tensor();
     };
     save_pretrained(path("written"), sharded, {.transposed = {"first.weight"}, .written = written});
-    const Tensors saved = read_safetensors(path("written/model.safetensors"));
+    const TensorsByName saved = read_safetensors(path("written/model.safetensors"));
     EXPECT_TRUE(
         torch::equal(saved.at("first.weight").t(), values.at("first.weight") + values.at("first.bias").unsqueeze(1)));
     EXPECT_TRUE(torch::equal(saved.at("first.bias"), values.at("first.bias")));
