@@ -191,6 +191,10 @@ std::vector<SafetensorsWriter::Announced> announced(const std::vector<Pretrained
 // Number `i` of the tensors, as the file is to have it. `value`: the model's own.
 torch::Tensor written(const PretrainedOptions& options, const PretrainedTensor& tensor, torch::Tensor value,
                       const WholeTensors& whole) {
+  FSDP_CHECK(value.sizes() == tensor.shape,
+             "this rank holds shape {} of {}, expected {}, the whole: other ranks hold the rest. Set "
+             "PretrainedOptions::mesh.",
+             value.sizes().vec(), tensor.name, tensor.shape);
   if (options.written && !tensor.is_buffer) {
     const auto other = options.written(tensor.name, [&](const std::string& name) { return whole.beside(name); });
     FSDP_CHECK(!other.defined() || other.sizes() == value.sizes(),

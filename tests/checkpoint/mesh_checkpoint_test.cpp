@@ -231,6 +231,8 @@ TEST(MeshCheckpoint, OfOtherModelsIsAnError) {
     part.mesh.reset();
     EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / std::to_string(world.rank()), part); }),
                 HasSubstr("set Checkpoint::mesh"));
+    EXPECT_THAT(message_of<Error>([&] { save_pretrained(scratch.path() / "alone", run.sharded); }),
+                HasSubstr("Set PretrainedOptions::mesh"));
   });
 }
 
