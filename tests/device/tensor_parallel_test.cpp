@@ -51,5 +51,34 @@ TEST_P(TensorParallelOnDevices, HasTheBitsOfOneProcess) {
   });
 }
 
+// The norm's sum over the axis stays on the device. Parts are no whole blocks, so the last bits may differ from one
+// process; ranks have the same.
+TEST_P(TensorParallelOnDevices, ClipsByOneNormOnAllRanks) {
+  fsdp::testing::run_ranks(GetParam().ranks, [](World& world) {
+    const TensorParallelOptions options{.parts = 4, .sequence_parallel = GetParam().sequence_parallel};
+    World alone = world.split(world.rank());
+    const auto norm_over = [&](const World& axis) {
+      torch::manual_seed(7);
+      DividedModel model(axis, options);
+      model.to(world.device());
+      ShardedModel sharded = shard(model, alone);
+      const auto [input, targets] = batch_of(1);
+      model.loss(input.to(world.device()), targets.to(world.device())).backward();
+      const torch::Tensor norm = sharded.clip_grad_norm_async_(0.1);
+      EXPECT_TRUE(norm.is_cuda());
+      EXPECT_NEAR(sharded.clip_grad_norm_(1e9), 0.1, 1e-4);  // clipped by the norm over all parts
+      return norm.item<double>();
+    };
+    const double expected = norm_over(alone);
+    device::start_log();
+    const double found = norm_over(world);
+    device::stop_log();
+    EXPECT_THAT(device::missing_waits(), ::testing::IsEmpty());
+    EXPECT_NEAR(found, expected, 1e-6 * expected);
+    for (const torch::Tensor& other : world.all_gather(torch::tensor(found, torch::kFloat64)))
+      EXPECT_EQ(other.item<double>(), found);
+  });
+}
+
 }  // namespace
 }  // namespace fsdp::parallel_models
