@@ -1,11 +1,14 @@
 // Pipelines: the blocks of a model divided among ranks. Each rank makes, holds and runs the blocks of its stages.
 //
-//   std::vector<fsdp::PipelineBlock> blocks;
-//   blocks.push_back(fsdp::pipeline_block<EmbeddingImpl>("embedding", options));
-//   for (int i = 0; i < 12; ++i) blocks.push_back(fsdp::pipeline_block<BlockImpl>(fmt::format("blocks.{}", i),
-//   options)); blocks.push_back(fsdp::pipeline_block<HeadImpl>("head", options)); fsdp::Pipeline pipeline(blocks,
-//   world); torch::optim::AdamW optimizer(pipeline.stage().parameters()); const double loss = pipeline.step(inputs,
-//   targets, cross_entropy);   // one tensor for each micro-batch optimizer.step();
+//   std::vector<fsdp::PipelineBlock> blocks{fsdp::pipeline_block<EmbeddingImpl>("embedding", options)};
+//   for (int i = 0; i < 12; ++i)
+//     blocks.push_back(fsdp::pipeline_block<BlockImpl>("blocks." + std::to_string(i), options));
+//   blocks.push_back(fsdp::pipeline_block<HeadImpl>("head", options));
+//
+//   fsdp::Pipeline pipeline(blocks, world);
+//   torch::optim::AdamW optimizer(pipeline.stage().parameters());
+//   const double loss = pipeline.step(inputs, targets, cross_entropy);   // one tensor for each micro-batch
+//   optimizer.step();
 //
 // docs/parallelism.md says when a pipeline is worth it.
 #pragma once
@@ -40,7 +43,9 @@ struct PipelineBlock {
   // Makes the module, on the CPU. It is called on every rank, within deferred_init (deferred_init.h).
   std::function<std::shared_ptr<torch::nn::Module>()> make;
   // Runs the module. Tensors are dense, and 1 to 32. Those between stages may have any shapes and dtypes, and need
-  // no gradient; they may differ between micro-batches and steps. The last block returns one tensor.
+  // no gradient; they may differ between micro-batches and steps. They arrive with their strides, because bits may
+  // depend on strides: a part of a larger tensor takes the memory of its gaps, which contiguous() avoids. No later
+  // forward may write a returned tensor in place. The last block returns one tensor.
   std::function<Tensors(torch::nn::Module& module, const Tensors& inputs)> forward;
   // Own parameter -> "block.parameter" of a block before, to which it is tied.
   std::map<std::string, std::string> shares = {};
@@ -113,13 +118,17 @@ struct PipelineReport {
 // - Parameters have the values of an ordinary construction of all blocks, one after the other, and so has the state of
 //   LibTorch's default generator afterwards.
 // - `step` is equal to a loop over the micro-batches on one process, for any number of ranks and any schedule:
-// gradients
-//   are added in micro-batch order. For random numbers, a step draws one number from the default generator. Each block
-//   then draws from generators seeded by it, the micro-batch and the block. If stages are sharded, micro-batches are
-//   numbered over all ranks of a stage: round by round, the ranks in their order. So seed all ranks alike.
-// - A tied parameter has a copy in each block. Gradients are added in the order of one process's backward, the last
-//   block's first. After a step all copies hold the same sum, so their optimizers step alike. A norm over gradients has
-//   to count one copy.
+//   gradients are added in micro-batch order. For random numbers, a step draws one number from the default generator;
+//   that of the first rank counts. Each block's forward then draws from generators seeded by it, the micro-batch and
+//   the block. If stages are sharded, micro-batches are numbered over all ranks of a stage: round by round, the ranks in
+//   their order. Numbers that a backward draws are not covered. First values follow from each rank's own generator, so
+//   seed all ranks alike before the construction.
+// - A caller's autocast holds for blocks and loss. With a tied parameter, switch its cache off
+//   (at::autocast::set_autocast_cache_enabled): in one process the cache adds the blocks' gradients in bf16.
+// - A tied parameter has a copy in each block. Register hooks on the first block's copy: it gets the whole gradient. In
+//   a sharded stage each block that shares a parameter uses it, or clipping and steps throw Error. Gradients are added
+//   in the order of one process's backward, the last block's first. After a step all copies hold the same sum, so their
+//   optimizers step alike. A norm over gradients has to count one copy.
 //
 // Functions are for the thread that trains. Constructor, step and forward are collectives of the axis. A failure names
 // rank, stage and micro-batch.
@@ -137,8 +146,10 @@ class Pipeline {
   torch::nn::Module& stage();
 
   // Runs forward and backward of all micro-batches and adds to the gradients. `inputs` has one tensor per micro-batch,
-  // and counts on the rank of the first stage; `targets` on that of the last. Other ranks may pass {}. The backward is
-  // that of loss / micro-batches. Returns the mean loss, on every rank.
+  // and counts on the rank of the first stage; `targets` on that of the last. Other ranks may pass {}. The loss has one
+  // element. The backward is that of loss / micro-batches. If an input requires gradients, its graph gets them. Returns
+  // the mean loss, on every rank. Gradients are on, also in the caller's NoGradGuard. Throws Error in InferenceMode, in
+  // a scope of step_in_backward, and if the copies of a tied parameter differ in requires_grad.
   double step(const Tensors& inputs, const Tensors& targets,
               const std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>& loss);
   // Runs the forwards without gradients. Returns one output per input on the rank of the last stage, {} elsewhere.

@@ -60,6 +60,8 @@ class Model {
   bool divided(size_t parameter) const;
   // The other stages of a pipeline; null: there are none. Kept as long as its owner lives.
   void set_other_parts(std::weak_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
+  // In a scope of step_in_backward whose backward has not begun.
+  bool steps_in_backward() const { return events_.steps_in_backward(); }
   std::shared_ptr<OtherParts> other_parts() const { return other_parts_.lock(); }
   // Every part's tensor. The wait counts as the model's.
   std::vector<torch::Tensor> gather_over(OtherParts& parts, const torch::Tensor& tensor);

@@ -4,9 +4,12 @@
 
 #include <torch/types.h>
 
+#include <memory>
+
 namespace fsdp::interpose {
 
-// `leaf` requires gradients. The result shares its memory and its count of writes in place.
-torch::Tensor enter(const torch::Tensor& leaf);
+// `leaf` requires gradients. The result shares its memory and its count of writes in place. A backward writes its
+// gradient to `gradient`, with the strides that the graph made, and not to the leaf's grad.
+torch::Tensor enter(const torch::Tensor& leaf, std::shared_ptr<torch::Tensor> gradient);
 
 }  // namespace fsdp::interpose

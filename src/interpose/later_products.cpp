@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "interpose/accumulator.h"
 #include "interpose/backward_graph.h"
+#include "interpose/hooks_aside.h"
 #include "interpose/weight_product.h"
 
 namespace fsdp::interpose {
@@ -138,20 +139,6 @@ class Division {
   std::unordered_set<Node*> wanted_;          // by the first backward
   std::vector<Layer> layers_;
   std::vector<Node*> kept_;
-};
-
-// While it lives, the hooks of a leaf do not run. They see the gradient when it arrives.
-class HooksAside {
- public:
-  explicit HooksAside(const Tensor& leaf)
-      : leaf_(leaf), hooks_(std::exchange(torch::autograd::impl::hooks(leaf), {})) {}
-  ~HooksAside() { torch::autograd::impl::hooks(leaf_) = std::move(hooks_); }
-  HooksAside(const HooksAside&) = delete;
-  HooksAside& operator=(const HooksAside&) = delete;
-
- private:
-  Tensor leaf_;
-  std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>> hooks_;
 };
 
 edge_list edges_of_inputs(const std::vector<Tensor>& inputs) {

@@ -58,6 +58,8 @@ bool unscale_pieces(engine::Model& model, double scale) {
     const torch::Tensor& gradient = interpose::gradient_of(parameter.piece);
     if (gradient.defined()) gradients.push_back(gradient);
   }
+  FSDP_CHECK(!gradients.empty() || model.is_frozen_part(),
+             "GradScaler: found no gradients to unscale. Call backward() first.");
   const torch::TensorOptions options = model.parameters().at(0).piece.options();
   torch::Tensor not_finite = torch::zeros({1}, options);
   if (!gradients.empty()) {

@@ -1,5 +1,7 @@
 #include "pipeline/runner.h"
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <tuple>
@@ -15,7 +17,6 @@
 #include "stages/rewrites.h"
 #include "stages/schedules.h"
 #include "stages/validate.h"
-#include "world/state.h"
 
 namespace fsdp::pipeline {
 
@@ -59,24 +60,41 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
 }
 
 const StageSchedule& Runner::schedule_for(int micro_batches, bool with_backward) {
-  const auto [place, is_new] = schedules_.try_emplace({micro_batches, with_backward});
-  StageSchedule& schedule = place->second;
-  if (!is_new) return schedule;
+  if (const auto known = schedules_.find({micro_batches, with_backward}); known != schedules_.end())
+    return known->second;
   const auto generate = stages::named_schedule(name_of(options_.schedule)).generate;
-  schedule =
+  StageSchedule schedule =
       stages::add_messages(stages::without_idle(generate(layout_.ranks, options_.stages_per_rank, micro_batches)));
   stages::validate(schedule);
   if (!with_backward) schedule = forwards_of(std::move(schedule));
-  return schedule;
+  return schedules_[{micro_batches, with_backward}] = std::move(schedule);
+}
+
+int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness) {
+  const auto [micro_batches, number] = agree_on_call(axis_, layout_,
+                                                     {.inputs = inputs,
+                                                      .targets = targets,
+                                                      .fingerprint = fingerprint_,
+                                                      .sharded = !models.empty(),
+                                                      .random_number = randomness.number()});
+  randomness.set_number(number);
+  return micro_batches;
 }
 
 double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& loss) {
   FSDP_CHECK(!failed_, "Pipeline: an earlier step failed, so its gradients are incomplete. Restart the job.");
+  FSDP_CHECK(!c10::InferenceMode::is_enabled(),
+             "Pipeline: found a step in InferenceMode, which records no graph. Call it outside of the guard.");
   const ModelScopes models(root());
-  const int micro_batches =
-      agree_on_micro_batches(axis_, layout_, inputs.size(), targets.size(), fingerprint_, !models.empty());
+  for (const auto& model : models.all()) {
+    FSDP_CHECK(!model->steps_in_backward(),
+               "Pipeline: found a step in a scope of step_in_backward(), which holds for one backward of one model. "
+               "Leave the scope out, and call the optimizer's step() after the pipeline's.");
+  }
+  StepRandomness randomness(axis_.device());
+  const int micro_batches = agree(models, inputs.size(), targets.size(), randomness);
+  ties_.check_alike(axis_, blocks_);
   const StageSchedule& schedule = schedule_for(micro_batches, /*with_backward=*/true);
-  const StepRandomness randomness(axis_.device());
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
   Call call{.context = {randomness, models, clock.get(), micro_batches},
             .inputs = inputs,
@@ -90,9 +108,8 @@ double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& l
 Tensors Runner::forward(const Tensors& inputs) {
   FSDP_CHECK(!failed_, "Pipeline: an earlier step failed. Restart the job.");
   const ModelScopes models(root());
-  const int micro_batches =
-      agree_on_micro_batches(axis_, layout_, inputs.size(), std::nullopt, fingerprint_, !models.empty());
-  const StepRandomness randomness(axis_.device());
+  StepRandomness randomness(axis_.device());
+  const int micro_batches = agree(models, inputs.size(), std::nullopt, randomness);
   Call call{.context = {randomness, models, nullptr, micro_batches}, .inputs = inputs};
   call.outputs.resize(has(layout_.stages() - 1) ? micro_batches : 0);
   const torch::NoGradGuard no_gradients;
@@ -160,9 +177,7 @@ Tensors Runner::take(const Way& way) {
 }
 
 std::string Runner::rank_name(int stage) const {
-  const auto& names = axis_.state()->world_ranks();
-  const int rank = layout_.rank_of(stage);
-  return fmt::format("rank {}", names.empty() ? rank : names[rank]);
+  return fmt::format("rank {}", name_of_rank(axis_, layout_.rank_of(stage)));
 }
 
 std::string Runner::place_of(const StageAction& action) const {
@@ -201,7 +216,11 @@ void Runner::run_backward(Call& call, int stage, int micro_batch, StagePasses::P
   Tensors gradients = is_last(stage) ? Tensors() : take({stage, true, micro_batch});
   const auto start = Clock::now();
   Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients), part);
-  if (stage > 0) made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
+  if (stage > 0) {
+    made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
+  } else if (const torch::Tensor& input = call.inputs[micro_batch]; input.requires_grad() && of_inputs[0].defined()) {
+    torch::autograd::backward({input}, {of_inputs[0]});  // of the graph that made the input
+  }
   call.part.busy_seconds += seconds_since(start);
 }
 

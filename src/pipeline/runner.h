@@ -38,6 +38,8 @@ class Runner {
   // Tensors on their way to a stage: inputs, or gradients of its outputs.
   using Way = std::tuple<int, bool, int>;  // the stage that gets them, whether they are gradients, the micro-batch
 
+  // The number of micro-batches. Gives `randomness` the first rank's number.
+  int agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness);
   const stages::StageSchedule& schedule_for(int micro_batches, bool with_backward);
   void run(Call& call, const stages::StageSchedule& schedule);
   void perform(Call& call, const stages::StageAction& action);

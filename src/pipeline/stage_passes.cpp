@@ -3,12 +3,14 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
+#include <deque>
 #include <ranges>
 #include <utility>
 
 #include "base/error.h"
 #include "collectives/tensor_header.h"
 #include "interpose/entrance.h"
+#include "interpose/hooks_aside.h"
 
 namespace fsdp::pipeline {
 
@@ -69,7 +71,8 @@ Tensors StagePasses::forward(const StepContext& step, const Segment& segment, in
   Graph graph{.leaves = keeps ? leaves_of(inputs) : Tensors(), .roots = {}};
   Tensors tensors = inputs;
   for (size_t i = 0; i < graph.leaves.size(); ++i) {
-    tensors[i] = graph.leaves[i].requires_grad() ? interpose::enter(graph.leaves[i]) : graph.leaves[i];
+    const auto& gradient = graph.of_leaves.emplace_back(std::make_shared<torch::Tensor>());
+    tensors[i] = graph.leaves[i].requires_grad() ? interpose::enter(graph.leaves[i], gradient) : graph.leaves[i];
   }
   for (int block = segment.first; block <= segment.last; ++block) {
     tensors = run_block(step, block, micro_batch, tensors);
@@ -101,33 +104,35 @@ torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, co
   return value.detach();
 }
 
-Tensors StagePasses::run_backward(const Segment& segment, int micro_batch, const Tensors& roots,
-                                  const Tensors& gradients, Tensors& leaves, Part part) {
+void StagePasses::run_backward(const Segment& segment, int micro_batch, const Tensors& roots, const Tensors& gradients,
+                               const Tensors& leaves, Part part) {
   if (part == Part::Whole) {
     if (!roots.empty()) torch::autograd::backward(roots, gradients);
-    Tensors of_leaves;
-    for (torch::Tensor& leaf : leaves) of_leaves.push_back(std::exchange(leaf.mutable_grad(), {}));
-    return of_leaves;
+    return;
   }
-  // Gradients of tied parameters do not wait: the block before that shares the parameter needs them.
   Tensors wanted;
   for (const torch::Tensor& leaf : leaves) {
     if (leaf.requires_grad()) wanted.push_back(leaf);
   }
+  // Gradients of tied parameters do not wait: the block before that shares the parameter needs them. Hooks on these
+  // parameters do: they see the gradient when it arrives.
   const size_t of_inputs = wanted.size();
   const Tensors tied = ties_.trained_within(segment.first, segment.last);
   wanted.insert(wanted.end(), tied.begin(), tied.end());
   interpose::LaterProducts later;
   Tensors found(wanted.size());
-  if (!roots.empty()) found = later.backward_to_inputs(roots, gradients, wanted);
+  {
+    std::deque<interpose::HooksAside> hooks;
+    for (const torch::Tensor& parameter : tied) hooks.emplace_back(parameter);
+    if (!roots.empty()) found = later.backward_to_inputs(roots, gradients, wanted);
+  }
   for (size_t i = 0; i < tied.size(); ++i) {
-    if (found[of_inputs + i].defined()) later.add(tied[i], found[of_inputs + i]);
+    const torch::Tensor& sum = found[of_inputs + i];
+    if (!sum.defined()) continue;
+    ties_.found(tied[i], sum);
+    later.add(tied[i], sum);
   }
   later_[micro_batch].emplace_back(segment, std::move(later));
-  Tensors of_leaves;
-  for (size_t i = 0, next = 0; i < leaves.size(); ++i)
-    of_leaves.push_back(leaves[i].requires_grad() ? found[next++] : torch::Tensor());
-  return of_leaves;
 }
 
 Tensors StagePasses::backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph,
@@ -144,9 +149,11 @@ Tensors StagePasses::backward(const StepContext& step, const Segment& segment, i
   graph.roots.clear();
   gradients.clear();
   if (step.clock != nullptr) step.clock->backward_begins();
-  Tensors of_leaves = run_backward(segment, micro_batch, roots, of_roots, graph.leaves, part);
+  run_backward(segment, micro_batch, roots, of_roots, graph.leaves, part);
   if (step.clock != nullptr) step.clock->backward_ends(segment.first);
   ties_.pass_on(segment.first, segment.last, micro_batch);
+  Tensors of_leaves;
+  for (const auto& gradient : graph.of_leaves) of_leaves.push_back(std::move(*gradient));
   return of_leaves;
 }
 

@@ -57,14 +57,15 @@ class StagePasses {
   // The ends of a segment's graph, for one micro-batch.
   struct Graph {
     Tensors leaves, roots;
+    std::vector<std::shared_ptr<torch::Tensor>> of_leaves = {};  // gradients, once the backward has run
   };
 
   Tensors run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs);
   Tensors forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs);
   Tensors backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph, Tensors gradients,
                    Part part);
-  Tensors run_backward(const Segment& segment, int micro_batch, const Tensors& roots, const Tensors& gradients,
-                       Tensors& leaves, Part part);
+  void run_backward(const Segment& segment, int micro_batch, const Tensors& roots, const Tensors& gradients,
+                    const Tensors& leaves, Part part);
 
   const std::vector<PipelineBlock>& blocks_;
   const StageBlocks& made_;

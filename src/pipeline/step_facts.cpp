@@ -33,14 +33,17 @@ uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOpt
   return hash;
 }
 
-int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
-                           uint64_t fingerprint, bool sharded) {
-  const auto facts = torch::tensor({static_cast<int64_t>(inputs), targets ? static_cast<int64_t>(*targets) : -1,
-                                    static_cast<int64_t>(fingerprint), int64_t{sharded}},
-                                   torch::kInt64);
-  const Tensors all = axis.all_gather(facts);
+int name_of_rank(const World& axis, int rank) {
   const auto& names = axis.state()->world_ranks();
-  const auto name_of_rank = [&](int rank) { return names.empty() ? rank : names[rank]; };
+  return names.empty() ? rank : names[rank];
+}
+
+Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts& own) {
+  const std::vector<int64_t> facts{
+      static_cast<int64_t>(own.inputs), own.targets ? static_cast<int64_t>(*own.targets) : -1,
+      static_cast<int64_t>(own.fingerprint), int64_t{own.sharded}, static_cast<int64_t>(own.random_number)};
+  const Tensors all = axis.all_gather(torch::tensor(facts, torch::kInt64));
+  const auto name_of_rank = [&](int rank) { return pipeline::name_of_rank(axis, rank); };
   const auto fact = [&](int rank, int index) { return all[rank][index].item<int64_t>(); };
   for (int rank = 1; rank < axis.size(); ++rank) {
     FSDP_CHECK(
@@ -68,7 +71,7 @@ int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs
       "Pipeline: found {} inputs on rank {} and {} targets on rank {}. Pass as many targets to the last stage as "
       "inputs to the first.",
       micro_batches, name_of_rank(0), of_targets, name_of_rank(last));
-  return static_cast<int>(micro_batches);
+  return {.micro_batches = static_cast<int>(micro_batches), .random_number = static_cast<uint64_t>(fact(0, 4))};
 }
 
 std::vector<StepPart> exchange_parts(World& axis, const StepPart& own) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,26 @@ namespace fsdp::pipeline {
 uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
                      const StageLayout& layout);
 
+// A rank's call of step or forward.
+struct CallFacts {
+  size_t inputs = 0;
+  std::optional<size_t> targets;  // none: forward
+  uint64_t fingerprint = 0;
+  bool sharded = false;
+  uint64_t random_number = 0;  // of StepRandomness
+};
+struct Agreement {
+  int micro_batches = 0;
+  uint64_t random_number = 0;  // that of the first rank
+};
+
+// The name of a rank of the axis in messages: its number in the world.
+int name_of_rank(const World& axis, int rank);
+
 // The number of micro-batches: of inputs on the rank of the first stage, and of targets on that of the last, if the
 // call has targets. A collective. Throws Error on every rank if they differ or are 0, and if ranks differ in their
 // fingerprints or in whether their stages are sharded.
-int agree_on_micro_batches(World& axis, const StageLayout& layout, size_t inputs, std::optional<size_t> targets,
-                           uint64_t fingerprint, bool sharded);
+Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts& own);
 
 // A rank's part in a step.
 struct StepPart {

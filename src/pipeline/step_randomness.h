@@ -20,6 +20,9 @@ class StepRandomness {
   StepRandomness(const StepRandomness&) = delete;
   StepRandomness& operator=(const StepRandomness&) = delete;
 
+  uint64_t number() const { return number_; }
+  // The number of another rank, instead of this one's.
+  void set_number(uint64_t number) { number_ = number; }
   // Seeds the default generators for a block's forward. The loss counts as the block behind the last.
   void seed(int64_t micro_batch, int block) const;
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "engine/model.h"
+#include "pipeline/step_facts.h"
 #include "pipeline/tags.h"
 #include "pipeline/tied_shards.h"
 
@@ -27,6 +28,15 @@ void write_gradient(torch::Tensor& parameter, const torch::Tensor& whole) {
   }
 }
 
+// Before hooks of the user, which see the sum when it arrives. A frozen parameter may be trained later.
+void watch(torch::Tensor& parameter, const std::shared_ptr<torch::Tensor>& sum) {
+  if (!torch::autograd::isDifferentiableType(parameter.scalar_type())) return;
+  const bool is_trained = parameter.requires_grad();
+  parameter.requires_grad_();
+  parameter.register_hook([sum](const torch::Tensor& gradient) { *sum = gradient; });
+  parameter.requires_grad_(is_trained);
+}
+
 }  // namespace
 
 TiedGradients::TiedGradients(const StageBlocks& blocks, const StageLayout& layout, int rank, Links& links)
@@ -37,7 +47,7 @@ TiedGradients::TiedGradients(const StageBlocks& blocks, const StageLayout& layou
     for (size_t copy = 0; copy < blocks.ties[tie].copies.size(); ++copy) {
       if (rank_of(tie, copy) != rank) continue;
       End end{tie, copy, tensor_of(blocks.ties[tie].copies[copy], blocks.modules)};
-      end.parameter.register_hook([sum = end.sum](const torch::Tensor& gradient) { *sum = gradient; });
+      watch(end.parameter, end.sum);
       ends_.push_back(std::move(end));
     }
   }
@@ -87,6 +97,36 @@ Tensors TiedGradients::trained_within(int first, int last) const {
     if (first <= block && block <= last && end.parameter.requires_grad()) parameters.push_back(end.parameter);
   }
   return parameters;
+}
+
+void TiedGradients::found(const torch::Tensor& parameter, const torch::Tensor& sum) {
+  for (End& end : ends_) {
+    if (end.parameter.is_same(parameter)) *end.sum = sum;
+  }
+}
+
+void TiedGradients::check_alike(World& axis, const std::vector<PipelineBlock>& blocks) const {
+  if (blocks_.ties.empty()) return;
+  constexpr int64_t kTrained = 1, kFrozen = 2;
+  std::vector<int64_t> own(blocks_.ties.size());
+  for (const End& end : ends_) own[end.tie] |= end.parameter.requires_grad() ? kTrained : kFrozen;
+  const Tensors all = axis.all_gather(torch::tensor(own, torch::kInt64));
+  for (size_t tie = 0; tie < own.size(); ++tie) {
+    const auto first_rank_with = [&](int64_t requirement) {
+      int rank = 0;
+      while (rank < axis.size() && (all[rank].const_data_ptr<int64_t>()[tie] & requirement) == 0) ++rank;
+      return rank;
+    };
+    const int trained = first_rank_with(kTrained), frozen = first_rank_with(kFrozen);
+    if (trained == axis.size() || frozen == axis.size()) continue;
+    std::vector<std::string> names;
+    for (const Tie::Copy& copy : blocks_.ties[tie].copies)
+      names.push_back(blocks[copy.block].name + "." + copy.parameter);
+    throw_error(fmt::format(
+        "{}Pipeline: {} are copies of one parameter, and require gradients on rank {} and not on rank {}. Call "
+        "requires_grad_ alike on all of them.",
+        message_prefix(), fmt::join(names, " and "), name_of_rank(axis, trained), name_of_rank(axis, frozen)));
+  }
 }
 
 void TiedGradients::pass_on(int first, int last, int micro_batch) {

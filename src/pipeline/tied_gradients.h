@@ -29,12 +29,17 @@ class TiedGradients {
   void add_roots(int first, int last, int micro_batch, Tensors& roots, Tensors& gradients);
   // Tied parameters of these blocks that require gradients.
   Tensors trained_within(int first, int last) const;
+  // In a backward without hooks on that parameter: its sum.
+  void found(const torch::Tensor& parameter, const torch::Tensor& sum);
   // After it: passes the sums on.
   void pass_on(int first, int last, int micro_batch);
   // All micro-batches are over, and sums of sharded models have ended: every copy's gradient becomes the home's.
   void publish();
   // True if the parameter is a copy, and not the home: a norm does not count it.
   bool is_copy(const torch::Tensor& parameter) const;
+  // A collective of the axis, if the model has ties. Throws Error on all ranks if one copy of a parameter requires
+  // gradients and another does not.
+  void check_alike(World& axis, const std::vector<PipelineBlock>& blocks) const;
   // True if this rank has no tied parameter.
   bool empty() const { return ends_.empty(); }
 

@@ -47,8 +47,10 @@ torch::Tensor ShardedGradient::whole() const {
 void ShardedGradient::write(const torch::Tensor& whole) const {
   const interpose::Unwatched ours;
   const torch::Tensor& gradient = interpose::gradient_of(piece().piece);
-  FSDP_INVARIANT(gradient.defined() == whole.defined() || piece().piece.numel() == 0,
-                 "a tied parameter has a gradient in one of its blocks alone");
+  FSDP_CHECK(gradient.defined() == whole.defined() || piece().piece.numel() == 0,
+             "Pipeline: the tied parameter {} of a sharded stage has a gradient in another block and not in this one, "
+             "whose forward did not use it. Use it in each block that shares it, or leave it out of shares.",
+             piece().name);
   if (whole.defined() && gradient.defined())
     interpose::plain(gradient).copy_(whole.narrow(0, piece().offset, gradient.numel()));
 }

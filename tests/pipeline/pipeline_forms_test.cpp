@@ -2,120 +2,21 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "pipeline/forms.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
 using fsdp::testing::run_ranks;
-
-constexpr int64_t kWidth = 8;
-constexpr int kFormBatches = 5, kFormSteps = 3;
-
-torch::Tensor input_of(int number) {
-  // 1 to 3 rows
-  return torch::arange((1 + number % 3) * kWidth, torch::kFloat32).view({-1, kWidth}).add(number).sin();
-}
-torch::Tensor square_sum(const torch::Tensor& output, const torch::Tensor& target) {
-  return (output - 2 * target).square().mean();
-}
-
-struct FormCase {
-  std::vector<PipelineBlock> blocks;
-  // In the plain model block i runs with the module of block modules[i]: parameters that several blocks share are one.
-  // Empty: each with its own.
-  std::vector<size_t> modules = {};
-  std::function<void(torch::nn::Module& block, const std::string& name)> prepare = [](auto&, const auto&) {};
-};
-
-// Parameters after some steps of SGD, by name.
-using FormWeights = std::vector<std::pair<std::string, torch::Tensor>>;
-
-FormWeights train_form_plainly(const FormCase& form) {
-  torch::manual_seed(1);
-  std::vector<std::shared_ptr<torch::nn::Module>> modules;
-  for (const PipelineBlock& block : form.blocks) modules.push_back(block.make());
-  for (size_t i = 0; i < form.modules.size(); ++i) modules[i] = modules[form.modules[i]];
-  FormWeights weights;
-  std::vector<torch::Tensor> trained;
-  for (size_t i = 0; i < modules.size(); ++i) {
-    form.prepare(*modules[i], form.blocks[i].name);
-    for (const auto& parameter : modules[i]->named_parameters()) {
-      weights.emplace_back(form.blocks[i].name + "." + parameter.key(), parameter.value());
-      if (form.modules.empty() || form.modules[i] == i) trained.push_back(parameter.value());
-    }
-  }
-  torch::optim::SGD optimizer(trained, torch::optim::SGDOptions(0.1).momentum(0.9));
-  for (int step = 0; step < kFormSteps; ++step) {
-    for (int batch = 0; batch < kFormBatches; ++batch) {
-      Tensors tensors{input_of(step + batch)};
-      for (size_t i = 0; i < modules.size(); ++i) tensors = form.blocks[i].forward(*modules[i], tensors);
-      (square_sum(tensors.at(0), input_of(step + batch)) / kFormBatches).backward();
-    }
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  return weights;
-}
-
-void expect_form(World& world, const FormCase& form, const PipelineOptions& options) {
-  const FormWeights expected = train_form_plainly(form);
-  torch::manual_seed(1);
-  Pipeline pipeline(form.blocks, world, options);
-  for (const PipelineBlock& block : form.blocks) {
-    const auto children = pipeline.stage().named_children();
-    if (children.contains(block.name)) form.prepare(*children[block.name], block.name);
-  }
-  torch::optim::SGD optimizer(pipeline.stage().parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  for (int step = 0; step < kFormSteps; ++step) {
-    Tensors inputs, targets;
-    for (int batch = 0; batch < kFormBatches; ++batch) {
-      inputs.push_back(input_of(step + batch));
-      targets.push_back(input_of(step + batch));
-    }
-    pipeline.step(inputs, targets, square_sum);
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  size_t compared = 0;
-  for (const auto& parameter : pipeline.stage().named_parameters()) {
-    for (const auto& [name, weight] : expected) {
-      if (name != parameter.key()) continue;
-      EXPECT_TRUE(torch::equal(parameter.value(), weight)) << name;
-      ++compared;
-    }
-  }
-  EXPECT_EQ(compared, pipeline.stage().named_parameters().size());
-}
-
-// On 1, 2 and 3 ranks, and with several stages per rank.
-void expect_form_on_ranks(const std::function<FormCase()>& make) {
-  using enum PipelineSchedule;
-  run_ranks(1, [&](World& world) { expect_form(world, make(), {}); });
-  run_ranks(2, [&](World& world) { expect_form(world, make(), {.schedule = ZeroBubble}); });
-  run_ranks(2, [&](World& world) { expect_form(world, make(), {.schedule = Interleaved, .stages_per_rank = 2}); });
-  run_ranks(3, [&](World& world) { expect_form(world, make(), {}); });
-}
-
-// Four linear layers a, b, c, d, with a function of the input before each.
-using FormForward = std::function<Tensors(torch::nn::LinearImpl& layer, const Tensors& inputs)>;
-FormCase four_layers(const std::vector<FormForward>& forwards) {
-  FormCase form;
-  for (size_t i = 0; i < 4; ++i) {
-    form.blocks.push_back(
-        pipeline_block<torch::nn::LinearImpl>(std::string(1, static_cast<char>('a' + i)), kWidth, kWidth));
-    if (i < forwards.size() && forwards[i]) {
-      form.blocks[i].forward = [forward = forwards[i]](torch::nn::Module& module, const Tensors& inputs) {
-        return forward(*module.as<torch::nn::LinearImpl>(), inputs);
-      };
-    }
-  }
-  return form;
-}
+using testing_models::expect_form_on_ranks;
+using testing_models::FormCase;
+using testing_models::four_layers;
+using testing_models::input_of;
+using testing_models::square_sum;
 
 // Integers, bf16, a tensor that requires no gradient, an input that is handed on, an empty one, and a skip over blocks.
 TEST(PipelineForms, SeveralTensorsBetweenBlocks) {

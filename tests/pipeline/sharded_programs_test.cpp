@@ -1,0 +1,272 @@
+// Programs around sharded stages: several steps and calls before the optimizer's, scaling, frozen stages, deferral.
+#include <fsdp/fsdp.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipeline/forms.h"
+#include "support/message_of.h"
+#include "support/run_ranks.h"
+
+namespace fsdp {
+namespace {
+
+using fsdp::testing::message_of;
+using fsdp::testing::run_ranks;
+using ::testing::HasSubstr;
+using testing_models::FormCase;
+using testing_models::four_layers;
+using testing_models::input_of;
+using testing_models::square_sum;
+
+FormCase tied_stages() {
+  FormCase form = four_layers({});
+  form.blocks[3].shares = {{"weight", "a.weight"}, {"bias", "a.bias"}};
+  return form;
+}
+
+// A stage on this rank, with its model.
+struct ShardedPipeline {
+  Pipeline pipeline;
+  ShardedModel sharded;
+
+  ShardedPipeline(const FormCase& form, World pipeline_axis, World data_axis, Strategy strategy = Strategy::FullShard)
+      : pipeline(made(form, std::move(pipeline_axis))),
+        sharded(shard(pipeline.stage(), data_axis, Options{.strategy = strategy})) {}
+  double step() {
+    const Tensors batches{input_of(1), input_of(2), input_of(3)};
+    return pipeline.step(batches, batches, square_sum);
+  }
+
+ private:
+  static Pipeline made(const FormCase& form, World axis) {
+    torch::manual_seed(1);
+    return Pipeline(form.blocks, std::move(axis));
+  }
+};
+
+// The program with 1 stage and 2, on 2 data ranks: the same numbers and weights. It returns numbers to compare.
+using ShardedProgram = std::function<std::vector<double>(ShardedPipeline& model)>;
+void expect_alike(const FormCase& form, const ShardedProgram& program, Strategy strategy = Strategy::FullShard) {
+  run_ranks(4, [&](World& world) {
+    const Mesh mesh(world, {{"pipeline", 2}, {"data", 2}});
+    ShardedPipeline divided(form, mesh["pipeline"], mesh["data"], strategy);
+    const std::vector<double> found = program(divided);
+    ShardedPipeline plain(form, world.split(world.rank()), mesh["data"], strategy);
+    EXPECT_EQ(found, program(plain));
+    const auto expected = plain.sharded.full_state();
+    size_t compared = 0;
+    for (const auto& [name, weight] : divided.sharded.full_state()) {
+      for (const auto& [other, value] : expected) {
+        if (other != name) continue;
+        EXPECT_TRUE(torch::equal(weight, value)) << name;
+        ++compared;
+      }
+    }
+    EXPECT_EQ(compared, divided.pipeline.stage().named_parameters().size());
+  });
+}
+
+constexpr Strategy kManyStrategies[] = {Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer,
+                                        Strategy::NoShard};
+
+// With ties no_sync() has no part in it: its sums end with the next backward of their unit, which a tie divides.
+TEST(ShardedPrograms, ManyCallsBeforeAnOptimizersStep) {
+  for (const Strategy strategy : kManyStrategies) {
+    for (const bool tied : {false, true}) {
+      const auto program = [&](ShardedPipeline& model) {
+        AdamW optimizer(model.sharded, {.lr = 1e-2});
+        std::vector<double> numbers;
+        for (int i = 0; i < 3; ++i) {
+          numbers.push_back(model.step());
+          if (i == 1) model.sharded.zero_grad();
+          if (!tied) {
+            const auto local = model.sharded.no_sync();
+            numbers.push_back(model.step());
+          }
+          numbers.push_back(model.step());
+          model.pipeline.forward({input_of(4)});
+          numbers.push_back(model.sharded.clip_grad_norm_(0.3));
+          numbers.push_back(model.pipeline.clip_grad_norm_(0.2));
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        return numbers;
+      };
+      expect_alike(tied ? tied_stages() : four_layers({}), program, strategy);
+    }
+  }
+}
+
+// Nothing changes where gradients overflow on one stage alone.
+TEST(ShardedPrograms, AllStagesSkipAStepAlike) {
+  FormCase form = four_layers({});
+  form.blocks[2].forward = [](torch::nn::Module& module, const Tensors& in) -> Tensors {
+    torch::Tensor x = module.as<torch::nn::LinearImpl>()->forward(in[0].detach());
+    if (in[0].size(0) == 3)
+      x.register_hook([](const torch::Tensor& gradient) { return gradient + std::numeric_limits<float>::infinity(); });
+    return {x + in[0]};
+  };
+  expect_alike(form, [](ShardedPipeline& model) {
+    AdamW optimizer(model.sharded, {.lr = 1e-2});
+    GradScaler scaler({.init_scale = 64});
+    std::vector<double> numbers;
+    for (int i = 0; i < 2; ++i) {
+      const Tensors batches{input_of(0), input_of(i == 0 ? 2 : 1)};
+      numbers.push_back(model.pipeline.step(batches, batches, [&](const auto& output, const auto& target) {
+        return scaler.scale(square_sum(output, target));
+      }));
+      numbers.push_back(scaler.step(optimizer));
+      EXPECT_EQ(numbers.back(), i);
+      scaler.update();
+      optimizer.zero_grad();
+    }
+    return numbers;
+  });
+}
+
+TEST(ShardedPrograms, AFrozenStage) {
+  for (const std::string& frozen : {"ab", "cd", "abc"}) {
+    FormCase form = four_layers({});
+    for (PipelineBlock& block : form.blocks) {
+      if (frozen.find(block.name) == std::string::npos) continue;
+      block.make = [make = block.make] {
+        auto module = make();
+        for (torch::Tensor& parameter : module->parameters()) parameter.requires_grad_(false);
+        return module;
+      };
+    }
+    expect_alike(form, [&](ShardedPipeline& model) {
+      AdamW optimizer(model.sharded, {.lr = 1e-2});
+      GradScaler scaler({.init_scale = 64});
+      std::vector<double> numbers;
+      for (int i = 0; i < 2; ++i) {
+        const Tensors batches{input_of(0), input_of(1)};
+        numbers.push_back(model.pipeline.step(batches, batches, [&](const auto& output, const auto& target) {
+          return scaler.scale(square_sum(output + torch::ones({}, torch::requires_grad()), target));
+        }));
+        scaler.unscale_(model.sharded);
+        numbers.push_back(model.sharded.clip_grad_norm_(0.1));
+        numbers.push_back(scaler.step(optimizer));
+        scaler.update();
+        optimizer.zero_grad();
+      }
+      return numbers;
+    });
+  }
+}
+
+// The first block's copy gets the gradient of the others.
+TEST(ShardedPrograms, ACopyThatTheFirstBlockDoesNotUse) {
+  FormCase form = tied_stages();
+  form.blocks[0].forward = [](torch::nn::Module&, const Tensors& in) -> Tensors { return {in[0] * 2}; };
+  for (const Strategy strategy : kManyStrategies) {
+    expect_alike(
+        form,
+        [](ShardedPipeline& model) {
+          AdamW optimizer(model.sharded, {.lr = 1e-2});
+          std::vector<double> numbers;
+          for (int i = 0; i < 2; ++i) {
+            numbers.push_back(model.step());
+            numbers.push_back(model.sharded.clip_grad_norm_(0.1));
+            optimizer.step();
+            optimizer.zero_grad();
+          }
+          return numbers;
+        },
+        strategy);
+  }
+}
+
+TEST(ShardedPrograms, ACopyThatTheLastBlockDoesNotUseIsAnError) {
+  FormCase form = tied_stages();
+  form.blocks[3].forward = [](torch::nn::Module&, const Tensors& in) -> Tensors { return {in[0] * 2}; };
+  const auto result = fsdp::testing::run_ranks_to_end(
+      2,
+      [&](World& world) {
+        ShardedPipeline model(form, world, world.split(world.rank()));
+        model.step();
+        model.sharded.clip_grad_norm_(1);
+      },
+      fsdp::testing::test_options());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("the tied parameter d.bias of a sharded stage has a gradient in another block"));
+}
+
+TEST(ShardedPrograms, Muon) {
+  expect_alike(tied_stages(), [](ShardedPipeline& model) {
+    fsdp::Muon optimizer(model.sharded, {.lr = 1e-2});
+    std::vector<double> numbers;
+    for (int i = 0; i < 3; ++i) {
+      numbers.push_back(model.step());
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    return numbers;
+  });
+}
+
+// Gradients of tied parameters are complete only after all backwards.
+TEST(ShardedPrograms, StepsInTheBackwardAreAnError) {
+  run_ranks(2, [](World& world) {
+    ShardedPipeline model(tied_stages(), world, world.split(world.rank()));
+    AdamW optimizer(model.sharded, {.lr = 1e-2});
+    {
+      auto scope = optimizer.step_in_backward();
+      EXPECT_THAT(message_of([&] { model.step(); }), HasSubstr("found a step in a scope of step_in_backward()"));
+    }
+    model.step();
+    optimizer.step();
+  });
+}
+
+// The whole pipeline deferred, then sharded: as one that is made at once. So is the generator.
+TEST(ShardedPrograms, DeferredPipelines) {
+  run_ranks(2, [](World& world) {
+    World alone = world.split(world.rank());
+    torch::Tensor states[2];
+    std::vector<double> losses[2];
+    for (const bool deferred : {false, true}) {
+      torch::manual_seed(1);
+      const auto make = [&] { return Pipeline(tied_stages().blocks, world); };
+      Pipeline pipeline = deferred ? deferred_init(make) : make();
+      ShardedModel sharded = shard(pipeline.stage(), alone);
+      states[deferred] = at::detail::getDefaultCPUGenerator().get_state();
+      AdamW optimizer(sharded, {.lr = 1e-2});
+      for (int i = 0; i < 2; ++i) {
+        const Tensors batches{input_of(1), input_of(2), input_of(3)};
+        losses[deferred].push_back(pipeline.step(batches, batches, square_sum));
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+    }
+    EXPECT_EQ(losses[0], losses[1]);
+    EXPECT_TRUE(torch::equal(states[0], states[1]));
+  });
+}
+
+// Data ranks that have other numbers of micro-batches: an error that names the rank, and no hang.
+TEST(ShardedPrograms, UnequalNumbersOfMicroBatches) {
+  const auto result = fsdp::testing::run_ranks_to_end(
+      4,
+      [](World& world) {
+        const Mesh mesh(world, {{"pipeline", 2}, {"data", 2}});
+        ShardedPipeline model(four_layers({}), mesh["pipeline"], mesh["data"]);
+        AdamW optimizer(model.sharded, {.lr = 1e-2});
+        const Tensors batches(2 + mesh.coordinate("data"), input_of(1));
+        model.pipeline.step(batches, batches, square_sum);
+        optimizer.step();
+      },
+      fsdp::testing::test_options());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("Every rank must run the same part of the model"));
+}
+
+}  // namespace
+}  // namespace fsdp
