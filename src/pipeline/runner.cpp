@@ -94,6 +94,7 @@ double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& l
   StepRandomness randomness(axis_.device());
   const int micro_batches = agree(models, inputs.size(), targets.size(), randomness);
   ties_.check_alike(axis_, blocks_);
+  if (report_.costs.empty() && models.empty()) ties_.check_equal_values(axis_, blocks_);
   const StageSchedule& schedule = schedule_for(micro_batches, /*with_backward=*/true);
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
   Call call{.context = {randomness, models, clock.get(), micro_batches},

@@ -1,6 +1,7 @@
 #include "pipeline/tied_gradients.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +27,15 @@ void write_gradient(torch::Tensor& parameter, const torch::Tensor& whole) {
     // A copy: clipping multiplies each parameter's gradient in place.
     parameter.mutable_grad() = whole.defined() ? whole.clone() : whole;
   }
+}
+
+// FNV-1a over the bytes.
+int64_t hash_of(const torch::Tensor& tensor) {
+  const torch::Tensor values = tensor.detach().cpu().contiguous();
+  const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+  uint64_t hash = 14695981039346656037u;
+  for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 1099511628211u;
+  return static_cast<int64_t>(hash);
 }
 
 // Before hooks of the user, which see the sum when it arrives. A frozen parameter may be trained later.
@@ -126,6 +136,31 @@ void TiedGradients::check_alike(World& axis, const std::vector<PipelineBlock>& b
         "{}Pipeline: {} are copies of one parameter, and require gradients on rank {} and not on rank {}. Call "
         "requires_grad_ alike on all of them.",
         message_prefix(), fmt::join(names, " and "), name_of_rank(axis, trained), name_of_rank(axis, frozen)));
+  }
+}
+
+void TiedGradients::check_equal_values(World& axis, const std::vector<PipelineBlock>& blocks) const {
+  if (blocks_.ties.empty()) return;
+  // By tie and copy; 0 on other ranks.
+  std::vector<int64_t> own;
+  std::vector<size_t> firsts;
+  for (const Tie& tie : blocks_.ties) {
+    firsts.push_back(own.size());
+    own.resize(own.size() + tie.copies.size());
+  }
+  for (const End& end : ends_) own[firsts[end.tie] + end.copy] = hash_of(end.parameter);
+  torch::Tensor all = torch::tensor(own, torch::kInt64);
+  axis.all_reduce_(all);
+  for (size_t tie = 0; tie < firsts.size(); ++tie) {
+    const auto& copies = blocks_.ties[tie].copies;
+    const int64_t* hashes = all.const_data_ptr<int64_t>() + firsts[tie];
+    for (size_t copy = 1; copy < copies.size(); ++copy) {
+      FSDP_CHECK(hashes[copy] == hashes[0],
+                 "Pipeline: {}.{} and {}.{} are copies of one parameter, and have other values. Call "
+                 "torch::manual_seed with one seed on all ranks before the construction, and write both copies alike.",
+                 blocks[copies[0].block].name, copies[0].parameter, blocks[copies[copy].block].name,
+                 copies[copy].parameter);
+    }
   }
 }
 

@@ -295,6 +295,7 @@ TEST(PipelinePrograms, InputsThatRequireGradients) {
 
 TEST(PipelinePrograms, CopiesThatDifferInRequiresGradAreAnError) {
   run_ranks(2, [](World& world) {
+    torch::manual_seed(1);
     Pipeline pipeline(tied_layers().blocks, world);
     const auto set = [&](bool trained) {
       for (torch::Tensor& parameter : pipeline.stage().parameters()) parameter.requires_grad_(trained);
@@ -308,6 +309,15 @@ TEST(PipelinePrograms, CopiesThatDifferInRequiresGradAreAnError) {
     }
     set(true);
     pipeline.step(batches, batches, square_sum);
+  });
+}
+
+TEST(PipelinePrograms, TiedCopiesOfOtherSeedsAreAnError) {
+  run_ranks(2, [](World& world) {
+    torch::manual_seed(world.rank());
+    Pipeline pipeline(tied_layers().blocks, world);
+    const Tensors batches(3, input_of(1));
+    EXPECT_THAT(message_of([&] { pipeline.step(batches, batches, square_sum); }), HasSubstr("torch::manual_seed"));
   });
 }
 

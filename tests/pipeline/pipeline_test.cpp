@@ -92,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                       PipelineCase{Interleaved, 2, 2, 1}, PipelineCase{Interleaved, 2, 4, 4},
                       PipelineCase{Interleaved, 3, 2, 5}, PipelineCase{Interleaved, 4, 2, 8},
                       PipelineCase{Interleaved, 2, 2, 3, "gloo"}, PipelineCase{ZeroBubble, 1},
+                      PipelineCase{Interleaved, 2, 3, 16}, PipelineCase{AllForwardAllBackward, 3, 1, 1},
                       PipelineCase{ZeroBubble, 2, 1, 2}, PipelineCase{ZeroBubble, 3, 1, 8},
                       PipelineCase{ZeroBubble, 4, 1, 5}, PipelineCase{ZeroBubble, 2, 2, 3},
                       PipelineCase{ZeroBubble, 2, 1, 4, "gloo"}),
