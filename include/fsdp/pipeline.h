@@ -120,9 +120,9 @@ struct PipelineReport {
 // - `step` is equal to a loop over the micro-batches on one process, for any number of ranks and any schedule:
 //   gradients are added in micro-batch order. For random numbers, a step draws one number from the default generator;
 //   that of the first rank counts. Each block's forward then draws from generators seeded by it, the micro-batch and
-//   the block. If stages are sharded, micro-batches are numbered over all ranks of a stage: round by round, the ranks in
-//   their order. Numbers that a backward draws are not covered. First values follow from each rank's own generator, so
-//   seed all ranks alike before the construction.
+//   the block. If stages are sharded, micro-batches are numbered over all ranks of a stage: round by round, the ranks
+//   in their order. Numbers that a backward draws are not covered. First values follow from each rank's own generator,
+//   so seed all ranks alike before the construction.
 // - A caller's autocast holds for blocks and loss. With a tied parameter, switch its cache off
 //   (at::autocast::set_autocast_cache_enabled): in one process the cache adds the blocks' gradients in bf16.
 // - A tied parameter has a copy in each block. Register hooks on the first block's copy: it gets the whole gradient. In

@@ -149,12 +149,8 @@ void Runner::perform(Call& call, const StageAction& action) {
     case Kind::SendBackward:
       return send({stage - 1, true, micro_batch});
     case Kind::ReceiveForward:
-    case Kind::ReceiveBackward: {
-      const bool backward = kind == Kind::ReceiveBackward;
-      const int peer = layout_.rank_of(backward ? stage + 1 : stage - 1);
-      arriving_.emplace(Way{stage, backward, micro_batch}, links_.receive(peer, stage_tag(stage, backward)));
-      return;
-    }
+    case Kind::ReceiveBackward:
+      return begin_receive({stage, kind == Kind::ReceiveBackward, micro_batch});
     default:
       return;
   }
@@ -165,16 +161,22 @@ void Runner::send(const Way& way) {
   links_.send(made_here_.extract(way).mapped(), layout_.rank_of(stage), stage_tag(stage, backward));
 }
 
+void Runner::begin_receive(const Way& way) {
+  const auto& [stage, backward, micro_batch] = way;
+  const int peer = layout_.rank_of(source_of(way));
+  at_place([&] { return wait_for(way); },
+           [&] { arriving_.emplace(way, links_.receive(peer, stage_tag(stage, backward))); });
+}
+
 Tensors Runner::take(const Way& way) {
   if (auto here = made_here_.extract(way)) return std::move(here.mapped());
-  const auto& [stage, backward, micro_batch] = way;
-  const int from = backward ? stage + 1 : stage - 1;
-  return at_place(
-      [&] {
-        return fmt::format("waiting for {} of stage {}, which is on {}", backward ? "the gradients" : "the output",
-                           from, rank_name(from));
-      },
-      [&] { return arriving_.extract(way).mapped().take(); });
+  return at_place([&] { return wait_for(way); }, [&] { return arriving_.extract(way).mapped().take(); });
+}
+
+std::string Runner::wait_for(const Way& way) const {
+  const int from = source_of(way);
+  return fmt::format("waiting for {} of stage {}, which is on {}", std::get<1>(way) ? "the gradients" : "the output",
+                     from, rank_name(from));
 }
 
 std::string Runner::rank_name(int stage) const {

@@ -47,7 +47,11 @@ class Runner {
   void run_backward(Call& call, int stage, int micro_batch, StagePasses::Part part);
   void run_weight_gradients(Call& call, int stage, int micro_batch);
   void send(const Way& way);
+  void begin_receive(const Way& way);
   Tensors take(const Way& way);
+  // The stage that sends.
+  static int source_of(const Way& way) { return std::get<0>(way) + (std::get<1>(way) ? 1 : -1); }
+  std::string wait_for(const Way& way) const;
   std::string place_of(const stages::StageAction& action) const;
   std::string rank_name(int stage) const;
   // Fills the report. Returns the sum of the losses.
