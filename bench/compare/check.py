@@ -12,6 +12,7 @@ import pathlib
 import sys
 import tempfile
 
+from compare import pipelines, tensor_parallel
 from compare.contestants import (
     PEERS,
     RECOMPUTATIONS,
@@ -83,6 +84,22 @@ def problems(setup, compiled):
         yield from check(setup, work, [plain(setup, work)] + ours + peers)
 
 
+def parallelism_problems(setup):
+    """Of pipelines and divided layers, whose losses are those of one process."""
+    pipeline = pipelines.run_ranks(setup, 2)
+    layers = tensor_parallel.run_work(setup, tensor_parallel.works(setup.quick)[0])
+    for found in (pipeline["contestants"], layers["contestants"]):
+        alone = found[pipelines.ALONE]["losses"]
+        for name, of_name in found.items():
+            losses = of_name["losses"]
+            print(f"fp32 {name}: {' '.join(f'{loss:.6f}' for loss in losses)}")
+            difference = max(abs(a - b) for a, b in zip(losses, alone))
+            if not difference <= FP32_TOLERANCE:
+                yield f"{name}: one process has losses {difference:.1e} apart, expected at most {FP32_TOLERANCE:.0e}"
+            if not losses[-1] < losses[0]:
+                yield f"{name}: the loss does not fall, from {losses[0]} to {losses[-1]}"
+
+
 def main():
     if missing := missing_packages():
         print(f"nothing is compared: Python has no {' and no '.join(missing)}")
@@ -90,6 +107,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:
         setup = Setup(pathlib.Path(sys.argv[1]), pathlib.Path(scratch), quick=True, backends=None)
         found = list(problems(setup, ["ddp-compile"] if "--compiled" in sys.argv else []))
+        found += parallelism_problems(setup)
     print("\n".join(found) or "all contestants train alike")
     return 1 if found else 0
 

@@ -55,6 +55,7 @@ class Work:
 class Contestant:
     name: str
     command: list
+    ranks: int | None = None  # None: as many as the comparison has
 
 
 def sharded(setup, work, backend, strategy="FullShard"):

@@ -56,7 +56,7 @@ def take_turn(job, steps):
     """The seconds of a step, and the bytes that a step reads and writes, of all ranks."""
     os.sync()  # what others wrote is none of its business
     before = [disk_traffic(process) for process in job.processes()]
-    seconds, _, _ = job_steps(job, steps)
+    seconds = job_steps(job, steps).seconds
     after = [disk_traffic(process) for process in job.processes()]
     read, written = ((sum(now) - sum(then)) / steps for now, then in zip(zip(*after), zip(*before)))
     return statistics.median(seconds), read, written

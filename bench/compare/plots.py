@@ -40,8 +40,8 @@ def median(values):
 
 def bars(axis, values, title, unit):
     """`values` by contestant."""
-    kinds = {"fsdp": "C0", "fsdp-train,": "C0", "PyTorch": "C1", "DeepSpeed": "C1"}
-    axis.barh(list(values), list(values.values()), color=[kinds.get(name.split()[0], "C7") for name in values])
+    kinds = {"fsdp": "C0", "fsdp-train": "C0", "PyTorch": "C1", "DeepSpeed": "C1"}
+    axis.barh(list(values), list(values.values()), color=[kinds.get(name.split()[0].rstrip(","), "C7") for name in values])
     axis.invert_yaxis()
     axis.set_title(title, fontsize="medium")
     axis.set_xlabel(unit)
@@ -211,6 +211,25 @@ def draw_trainers(folder, result):
     return save(figure, folder, "performance_trainers.svg")
 
 
+def draw_pipelines(folder, result):
+    """A panel for each number of ranks."""
+    rows = result["rows"]
+    figure, axes = grid(rows, columns=2, width=5.5)
+    for axis, row in zip(axes, rows):
+        medians = {name: 1e3 * median(found["seconds"]) for name, found in row["contestants"].items()}
+        bars(axis, medians, f"{row['ranks']} ranks", "ms a step")
+    return save(figure, folder, "performance_pipelines.svg")
+
+
+def draw_tensor_parallel(folder, result):
+    """A panel for each kind of work."""
+    figure, axes = grid(result["works"], columns=2, width=4.5)
+    for axis, work in zip(axes, result["works"]):
+        medians = {name: 1e3 * median(found["seconds"]) for name, found in work["contestants"].items()}
+        bars(axis, medians, f"{work['shape']}, batch {work['work']['batch']}", "ms a step")
+    return save(figure, folder, "performance_tensor_parallel.svg")
+
+
 DRAW = {
     "collectives": draw_collectives,
     "calls": draw_calls,
@@ -220,6 +239,8 @@ DRAW = {
     "offload": draw_offload,
     "moments": draw_moments,
     "loss": draw_loss,
+    "pipelines": draw_pipelines,
+    "tensor_parallel": draw_tensor_parallel,
     "growth": draw_growth,
     "wires": draw_wires,
     "trainers": draw_trainers,

@@ -12,9 +12,11 @@ from compare import (
     memory,
     moments,
     offload,
+    pipelines,
     plots,
     recomputation,
     steps,
+    tensor_parallel,
     trainers,
     wires,
 )
@@ -34,6 +36,8 @@ PARTS = {
     "failures": (failures, "Failures"),
     "collectives": (collectives, "Collectives"),
     "calls": (calls, "Calls of a World"),
+    "pipelines": (pipelines, "Pipelines"),
+    "tensor_parallel": (tensor_parallel, "Layers that are divided among ranks"),
     "growth": (growth, "Growth"),
     "wires": (wires, "Slow wires"),
 }

@@ -2,6 +2,7 @@
 So whatever else the machine does meets all of them alike."""
 
 import contextlib
+import dataclasses
 import statistics
 import time
 
@@ -17,10 +18,10 @@ ENOUGH_SECONDS = 120
 MARGIN = 1.3
 
 
-def rounds_of(members, quick):
+def rounds_of(members, quick, rounds=ROUNDS):
     """For each of the rounds that there is time for its number, and its members in their order: every other round in
-    reverse."""
-    least, most = QUICK_ROUNDS if quick else ROUNDS
+    reverse. `rounds`: the least and the most."""
+    least, most = QUICK_ROUNDS if quick else rounds
     end = time.monotonic() + ENOUGH_SECONDS
     for number in range(1, most + 1):
         if number > least and time.monotonic() > end:
@@ -28,14 +29,25 @@ def rounds_of(members, quick):
         yield number, list(members if number % 2 else reversed(members))
 
 
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """Steps that a job took."""
+
+    seconds: list  # of each step, of the slowest rank
+    losses: list  # of each step, the mean of the ranks'
+    waited: float | None  # seconds that ranks waited per step on average, where they know
+    idle: list | None  # of each step, the mean share in which ranks of a pipeline ran no pass
+
+
 def job_steps(job, count):
-    """Of each step, the seconds of the slowest rank and the mean of the ranks' losses; and the seconds that ranks
-    waited per step on average, where they know."""
     answers = job.ask("steps", count=count)
-    seconds = [max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers))]
-    losses = [statistics.fmean(of_ranks) for of_ranks in zip(*(answer["losses"] for answer in answers))]
     waited = [answer["waited"] / count for answer in answers if "waited" in answer]
-    return seconds, losses, statistics.fmean(waited) if waited else None
+    return Taken(
+        seconds=[max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers))],
+        losses=[statistics.fmean(of_ranks) for of_ranks in zip(*(answer["losses"] for answer in answers))],
+        waited=statistics.fmean(waited) if waited else None,
+        idle=answers[0].get("idle"),
+    )
 
 
 class Turns:
@@ -43,7 +55,8 @@ class Turns:
     are left out.
 
     `found` has for each contestant its "losses" in all steps, and by round the "seconds" of a step (the median of its
-    turn), what a rank "waited" and what it "received" over the place's network per step, in bytes.
+    turn), what a rank "waited" and what it "received" over the place's network per step, in bytes; of pipelines, the
+    "idle" share as well.
     """
 
     def __init__(self, setup, contestants, ranks, place=OneHost()):
@@ -61,21 +74,22 @@ class Turns:
         if not self._has_room():
             self.setup.say(f"    left out for lack of memory: {contestant.name}")
             return
-        job = self.stack.enter_context(Job(contestant.name, contestant.command, ranks, self.setup.scratch, self.place))
+        count = contestant.ranks or ranks
+        job = self.stack.enter_context(Job(contestant.name, contestant.command, count, self.setup.scratch, self.place))
         job.ask("build")
         self.jobs.append(job)
-        seconds, losses, _ = job_steps(job, WARM_UP_STEPS)
-        self.found[job.name] = {"losses": losses, "seconds": [], "waited": [], "received": []}
-        self.slowest = max(self.slowest, seconds[-1])
+        taken = job_steps(job, WARM_UP_STEPS)
+        self.found[job.name] = {"losses": taken.losses, "seconds": [], "waited": [], "received": []}
+        self.slowest = max(self.slowest, taken.seconds[-1])
 
     def _has_room(self):
         """For one more, if it is not much larger than the largest."""
         largest = max((sum(map(resident, job.processes())) for job in self.jobs), default=0)
         return available() > MARGIN * largest
 
-    def take(self):
+    def take(self, rounds=ROUNDS):
         steps = max(1, min(MOST_STEPS, int(TURN_SECONDS / self.slowest)))
-        for number, jobs in rounds_of(self.jobs, self.setup.quick):
+        for number, jobs in rounds_of(self.jobs, self.setup.quick, rounds):
             for job in jobs:
                 self.setup.say(f"    round {number}: {job.name}")
                 self._take_turn(job, steps)
@@ -83,12 +97,14 @@ class Turns:
     def _take_turn(self, job, steps):
         self.place.settle(job.processes())
         before = self.place.received(job.processes())
-        seconds, losses, waited = job_steps(job, steps)
+        taken = job_steps(job, steps)
         found = self.found[job.name]
-        found["losses"] += losses
-        found["seconds"].append(statistics.median(seconds))
-        found["waited"].append(waited)
+        found["losses"] += taken.losses
+        found["seconds"].append(statistics.median(taken.seconds))
+        found["waited"].append(taken.waited)
         found["received"].append((self.place.received(job.processes()) - before) / steps)
+        if taken.idle is not None:
+            found.setdefault("idle", []).append(statistics.median(taken.idle))
 
     def __enter__(self):
         return self

@@ -7,16 +7,14 @@ import os
 import torch
 import torch._dynamo  # otherwise loaded by the first optimizer, and counted as memory of the model
 import torch.distributed as dist
-from safetensors.torch import load_file
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from compare.peer import fsdp2
-from compare.peer.arguments import add_training, make_model
+from compare.peer.arguments import add_training
 from compare.peer.conversation import answer, seconds_of, take_over_output
 from compare.peer.gpt import Block
-
-WEIGHT_DECAY = 1e-2  # as fsdp::AdamW's default
+from compare.peer.model import load_model, make_batch, make_optimizer
 
 
 def dtype_of(arguments):
@@ -52,29 +50,12 @@ WRAPPERS = {
 DEEPSPEED = "deepspeed"
 
 
-def make_batch(arguments, rank):
-    """One rank's tokens and targets [batch, context], the same in every step."""
-    generator = torch.Generator().manual_seed(1000 + rank)  # as in bench/contestants/training.cpp
-    windows = torch.randint(arguments.vocabulary, (arguments.batch, arguments.context + 1), generator=generator)
-    return windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
-
-
-def load_model(arguments):
-    model = make_model(arguments)
-    model.load_state_dict(load_file(arguments.weights))
-    return model
-
-
-def make_optimizer(arguments, model):
-    return torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=WEIGHT_DECAY, fused=True)
-
-
 class WrappedTraining:
     """A wrapper of PyTorch around the model, and its optimizer."""
 
     def __init__(self, arguments):
         self.model = WRAPPERS[arguments.kind](load_model(arguments), dtype_of(arguments))
-        self.optimizer = make_optimizer(arguments, self.model)
+        self.optimizer = make_optimizer(arguments, self.model.parameters())
         self.autocasts = arguments.kind == "ddp-autocast"
 
     def step(self, batch):
@@ -102,7 +83,8 @@ class ZeroTraining:
             "gradient_clipping": 0.0,  # its default is 1
             "bf16": {"enabled": arguments.dtype == "bf16"},
         }
-        self.engine, *_ = deepspeed.initialize(model=model, optimizer=make_optimizer(arguments, model), config=config)
+        optimizer = make_optimizer(arguments, model.parameters())
+        self.engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
     def step(self, batch):
         loss = self.engine(*batch)

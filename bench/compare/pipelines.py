@@ -1,0 +1,180 @@
+"""Pipelines: the same schedules, stages and micro-batches in this library and in torch.distributed.pipelining."""
+
+import dataclasses
+import os
+
+from compare.contestants import Contestant, Shape, Work
+from compare.markdown import table
+from compare.spread import measured, milliseconds, multiple, ratio, with_spread
+from compare.turns import Turns
+
+PEER = "PyTorch"
+ALONE = "one process"
+MICRO_BATCHES = 8
+# By our names: how often a rank has a stage, and PyTorch's class of the same order.
+SCHEDULES = {
+    "OneAtATime": (1, None),
+    "AllForwardAllBackward": (1, "ScheduleGPipe"),
+    "OneForwardOneBackward": (1, "Schedule1F1B"),
+    "Interleaved": (2, "ScheduleInterleaved1F1B"),
+    "ZeroBubble": (1, "ScheduleInterleavedZeroBubble"),
+}
+USUAL = "OneForwardOneBackward"
+RANKS = (2, 4)
+ROUNDS = (5, 5)
+# The vocabulary is small, so that the head takes little beside a block, and all stages take equally long.
+SHAPE = Shape(layers=8, width=256, heads=4, vocabulary=256)
+QUICK_SHAPE = Shape(layers=8, width=32, heads=2, vocabulary=64, context=16)
+
+
+def work_of(quick, ranks):
+    return Work(QUICK_SHAPE if quick else SHAPE, batch=1 if quick else 4, ranks=ranks)
+
+
+def cuts_of(layers, stages):
+    """Blocks of each stage: equally many layers, the embedding before the first and the head after the last."""
+    cuts = [layers // stages] * stages
+    cuts[0] += 1
+    cuts[-1] += 1
+    return cuts
+
+
+def options_of(work, schedule, ranks):
+    cuts = cuts_of(work.shape.layers, ranks * SCHEDULES[schedule][0])
+    return ["--schedule", schedule, "--micro-batches", str(MICRO_BATCHES), "--cuts", *map(str, cuts)]
+
+
+def ours(setup, work, schedule, ranks):
+    command = [setup.program("train_pipeline"), "--backend", setup.backends[0]] + work.arguments(setup)
+    return command + options_of(work, schedule, ranks) + ["--stages-per-rank", str(SCHEDULES[schedule][0])]
+
+
+def theirs(setup, work, schedule, ranks):
+    return setup.module("peer.pipeline") + work.arguments(setup) + options_of(work, schedule, ranks)
+
+
+def name_of(contestant, schedule):
+    return f"{contestant}, {schedule}"
+
+
+def contestants(setup, work):
+    """All of ours, those of PyTorch that have one order with them, and one process that runs all micro-batches."""
+    mine = f"fsdp {setup.backends[0]}"
+    found = [Contestant(ALONE, ours(setup, work, USUAL, 1), ranks=1)]
+    for schedule, (_, counterpart) in SCHEDULES.items():
+        found.append(Contestant(name_of(mine, schedule), ours(setup, work, schedule, work.ranks)))
+        if counterpart:
+            found.append(Contestant(name_of(PEER, schedule), theirs(setup, work, schedule, work.ranks)))
+    return found
+
+
+def formulas(turns, mine):
+    """The idle shares of equal stages, as this library has them, by schedule."""
+    jobs = {job.name: job for job in turns.jobs}
+    names = {schedule: name_of(mine, schedule) for schedule in SCHEDULES}
+    return {schedule: jobs[name].ask("formula")[0]["idle"] for schedule, name in names.items() if name in jobs}
+
+
+def run_ranks(setup, ranks):
+    setup.say(f"  {ranks} ranks")
+    work = work_of(setup.quick, ranks)
+    mine = f"fsdp {setup.backends[0]}"
+    with Turns(setup, contestants(setup, work), ranks) as turns:
+        turns.take(ROUNDS)
+        return {"ranks": ranks, "formulas": formulas(turns, mine), "contestants": turns.found}
+
+
+def run(setup):
+    work = work_of(setup.quick, RANKS[0])
+    return {
+        "ours": f"fsdp {setup.backends[0]}",
+        "shape": str(work.shape),
+        "parameters": setup.weights_of(work.shape)[1],
+        "work": dataclasses.asdict(work),
+        "cores": cores(),
+        "rows": [run_ranks(setup, ranks) for ranks in RANKS],
+    }
+
+
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+def percent(values):
+    """Of shares; the spread in percent points."""
+    found = measured(100 * value for value in values)
+    return f"{found.median:.1f} ±{found.spread * abs(found.median):.1f}"
+
+
+def row_of(result, row, schedule):
+    """With idle shares where each rank has a core."""
+    found = row["contestants"]
+    mine = found[name_of(result["ours"], schedule)]
+    peer = found.get(name_of(PEER, schedule), {})
+    speed = measured(alone / step for alone, step in zip(found[ALONE]["seconds"], mine["seconds"]))
+    cells = [
+        f"`{schedule}`",
+        milliseconds(mine["seconds"]),
+        milliseconds(peer["seconds"]) if peer else "–",
+        multiple(mine["seconds"], peer.get("seconds")),
+        with_spread(f"{speed.median:.2f}", speed),
+    ]
+    if row["ranks"] > result["cores"]:
+        return cells
+    formula = f"{100 * row['formulas'][schedule]:.1f}"
+    return cells + [formula, percent(mine["idle"]), percent(peer["idle"]) if peer else "–"]
+
+
+def loss_difference(row):
+    """The largest difference to one process, of any step and contestant."""
+    first = row["contestants"][ALONE]["losses"]
+    others = [found["losses"] for found in row["contestants"].values()]
+    return max(abs(a - b) for losses in others for a, b in zip(losses, first))
+
+
+def head_of(result, row):
+    names = [result["ours"], PEER]
+    head = ["schedule", *(f"{name}, ms" for name in names), f"of {PEER}", "speed-up"]
+    if row["ranks"] > result["cores"]:
+        return head
+    return head + ["idle, formula", *(f"idle, {name}" for name in names)]
+
+
+def row_lines(result, row):
+    head = head_of(result, row)
+    alone = [ALONE, milliseconds(row["contestants"][ALONE]["seconds"]), "–", "–", "1"]
+    rows = [alone + ["–"] * (len(head) - len(alone))]
+    rows += [
+        row_of(result, row, schedule)
+        for schedule in SCHEDULES
+        if name_of(result["ours"], schedule) in row["contestants"]
+    ]
+    crowded = f" on {result['cores']} cores: ranks share them, so idle shares say nothing"
+    title = f"{row['ranks']} ranks{crowded if row['ranks'] > result['cores'] else ''}."
+    rest = f"The largest difference of a loss to that of one process is {loss_difference(row):.1e}."
+    return ["", f"{title} {rest}", "", *table(head, rows)]
+
+
+def render(result):
+    settings = result["work"]
+    counterparts = ", ".join(f"`{theirs}` for `{name}`" for name, (_, theirs) in SCHEDULES.items() if theirs)
+    lines = [
+        f"A step: {result['shape']}, {result['parameters'] / 1e6:.3g} M parameters, {MICRO_BATCHES} micro-batches of "
+        f"{settings['batch']} x {settings['shape']['context']}, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
+        f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
+        "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
+        "pass: by the formula of equal stages, and measured."
+    ]
+    for row in result["rows"]:
+        lines += row_lines(result, row)
+    return lines
+
+
+def summary(result):
+    for row in result["rows"]:
+        for schedule in (USUAL, "ZeroBubble"):
+            mine = name_of(result["ours"], schedule)
+            theirs_too = row["contestants"].get(name_of(PEER, schedule))
+            if mine in row["contestants"] and theirs_too:
+                of_peer = ratio(row["contestants"][mine]["seconds"], theirs_too["seconds"])
+                yield f"A pipeline, {row['ranks']} ranks, {schedule}", result["ours"], {f"{PEER}'s": of_peer}

@@ -1,0 +1,157 @@
+// A step of a pipeline: a GPT whose blocks are divided among the ranks, and fused AdamW on a rank's stages. The peer is
+// compare/peer/pipeline.py. The model is that of the other contestants, but its head is no longer tied: it begins with
+// the values of the token embedding.
+#include <fsdp/fsdp.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "models/gpt2.h"
+#include "share_optimizer.h"
+#include "training.h"
+
+namespace {
+
+using contestant::Json;
+
+const std::map<std::string, fsdp::PipelineSchedule> kSchedules = {
+    {"OneAtATime", fsdp::PipelineSchedule::OneAtATime},
+    {"AllForwardAllBackward", fsdp::PipelineSchedule::AllForwardAllBackward},
+    {"OneForwardOneBackward", fsdp::PipelineSchedule::OneForwardOneBackward},
+    {"Interleaved", fsdp::PipelineSchedule::Interleaved},
+    {"ZeroBubble", fsdp::PipelineSchedule::ZeroBubble}};
+
+struct Arguments {
+  contestant::Training training;
+  std::string backend = "auto";
+  int micro_batches = 1;
+  fsdp::PipelineOptions pipeline;
+};
+
+// Tokens [batch, length] to [batch, length, width].
+struct EmbeddingImpl : torch::nn::Module {
+  explicit EmbeddingImpl(const models::ModelConfig& config)
+      : wte(register_module("wte", torch::nn::Embedding(config.vocabulary, config.width))),
+        wpe(register_module("wpe", torch::nn::Embedding(config.context, config.width))) {}
+  torch::Tensor forward(const torch::Tensor& tokens) {
+    return wte(tokens) + wpe(torch::arange(tokens.size(1), tokens.options()));
+  }
+
+  torch::nn::Embedding wte, wpe;
+};
+
+// [batch, length, width] to logits [batch, length, vocabulary].
+struct HeadImpl : torch::nn::Module {
+  explicit HeadImpl(const models::ModelConfig& config)
+      : ln_f(register_module("ln_f", torch::nn::LayerNorm(torch::nn::LayerNormOptions({config.width})))),
+        out(register_module(
+            "out", torch::nn::Linear(torch::nn::LinearOptions(config.width, config.vocabulary).bias(false)))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return out(ln_f(x)); }
+
+  torch::nn::LayerNorm ln_f;
+  torch::nn::Linear out;
+};
+
+std::vector<fsdp::PipelineBlock> blocks_of(const models::ModelConfig& config) {
+  std::vector<fsdp::PipelineBlock> blocks = {fsdp::pipeline_block<EmbeddingImpl>("embedding", config)};
+  for (int64_t i = 0; i < config.layers; ++i)
+    blocks.push_back(fsdp::pipeline_block<models::Gpt2BlockImpl>("h." + std::to_string(i), config));
+  blocks.push_back(fsdp::pipeline_block<HeadImpl>("head", config));
+  return blocks;
+}
+
+// The name in the file of weights: "h.0.ln_1.bias" is "transformer.h.0.ln_1.bias", "head.ln_f.bias" is
+// "transformer.ln_f.bias".
+std::string name_in_file(const std::string& name) {
+  if (name == "head.out.weight") return "transformer.wte.weight";
+  return "transformer." + (name.starts_with("h.") ? name : name.substr(name.find('.') + 1));
+}
+
+torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& targets) {
+  return torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten());
+}
+
+class PipelineTraining {
+ public:
+  PipelineTraining(fsdp::World& world, const Arguments& arguments)
+      : pipeline_(blocks_of(arguments.training.model), world, arguments.pipeline),
+        optimizer_(loaded(arguments.training), /*ranks=*/1, arguments.training.lr) {
+    for (int i = 0; i < arguments.micro_batches; ++i) {
+      const contestant::Batch batch = contestant::make_batch(arguments.training, i);
+      inputs_.push_back(batch.tokens);
+      targets_.push_back(batch.targets);
+    }
+  }
+
+  double step() {
+    const double loss = pipeline_.step(inputs_, targets_, loss_of);
+    optimizer_.step();
+    return loss;
+  }
+
+  Json steps(int64_t count) {
+    Json idle = Json::array();
+    Json answer = contestant::take_steps(count, [&] {
+      const double loss = step();
+      idle.push_back(pipeline_.report().idle_share);
+      return loss;
+    });
+    answer["idle"] = idle;
+    return answer;
+  }
+
+  double idle_share_formula() const { return pipeline_.report().idle_share_formula; }
+
+ private:
+  // This rank's parameters, with the values of the file.
+  std::vector<torch::Tensor> loaded(const contestant::Training& training) {
+    const auto weights = fsdp::checkpoint::read_safetensors(training.weights);
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> parameters;
+    for (auto& parameter : pipeline_.stage().named_parameters())
+      parameters.push_back(parameter.value().copy_(weights.at(name_in_file(parameter.key()))));
+    return parameters;
+  }
+
+  fsdp::Pipeline pipeline_;
+  contestant::ShareOptimizer optimizer_;
+  fsdp::Tensors inputs_, targets_;
+};
+
+void train(fsdp::World& world, const Arguments& arguments, contestant::Conversation& conversation) {
+  std::optional<PipelineTraining> training;
+  conversation.answer({
+      {"build",
+       [&](const Json&) {
+         training.emplace(world, arguments);
+         return Json::object();
+       }},
+      {"steps", [&](const Json& command) { return training->steps(command.at("count")); }},
+      {"formula",
+       [&](const Json&) {
+         return Json{{"idle", training->idle_share_formula()}};
+       }},
+  });
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  Arguments arguments;
+  CLI::App app("A step of a pipeline, told over standard input what to do; see bench/README.md.");
+  contestant::add_options(app, arguments.training);
+  app.add_option("--backend", arguments.backend, "of the messages");
+  app.add_option("--schedule", arguments.pipeline.schedule, "of a rank's passes")
+      ->transform(CLI::Transformer(kSchedules));
+  app.add_option("--stages-per-rank", arguments.pipeline.stages_per_rank, "stages of each rank");
+  app.add_option("--cuts", arguments.pipeline.cuts, "blocks of each stage, embedding and head included");
+  app.add_option("--micro-batches", arguments.micro_batches, "in a step");
+  CLI11_PARSE(app, count, words);
+
+  contestant::Conversation conversation;
+  return fsdp::launch({.backend = arguments.backend},
+                      [&](fsdp::World& world) { train(world, arguments, conversation); });
+}
