@@ -66,7 +66,7 @@ const torch::Tensor& only_input(const Tensors& inputs, const char* block);
 // A block whose module is `Impl(arguments...)`, for example torch::nn::LinearImpl. Its forward takes a Tensor or
 // Tensors, and returns either.
 template <typename Impl, typename... Arguments>
-PipelineBlock pipeline_block(std::string name, Arguments... arguments) {
+PipelineBlock pipeline_block(const std::string& name, Arguments... arguments) {
   static_assert(std::is_base_of_v<torch::nn::Module, Impl>,
                 "name the module's class itself, such as torch::nn::LinearImpl");
   const auto forward = [name](torch::nn::Module& module, const Tensors& inputs) {

@@ -222,10 +222,10 @@ std::vector<Tensor> LaterProducts::backward_to_inputs(const std::vector<Tensor>&
   return found;
 }
 
-void LaterProducts::add(const Tensor& leaf, Tensor gradient) {
+void LaterProducts::add(const Tensor& leaf, const Tensor& gradient) {
   Edge edge = torch::autograd::impl::gradient_edge(leaf);
   const uint64_t sequence_nr = edge.function->sequence_nr();
-  nodes_.push_back(make_node<KeptGradient>(sequence_nr, std::move(edge), std::move(gradient)));
+  nodes_.push_back(make_node<KeptGradient>(sequence_nr, std::move(edge), gradient));
 }
 
 void LaterProducts::run() {

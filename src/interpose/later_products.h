@@ -49,7 +49,7 @@ class LaterProducts {
                                                 const std::vector<torch::Tensor>& gradients,
                                                 const std::vector<torch::Tensor>& inputs, bool retain_graph = false);
   // A gradient that has been computed already: it arrives at the leaf in `run`.
-  void add(const torch::Tensor& leaf, torch::Tensor gradient);
+  void add(const torch::Tensor& leaf, const torch::Tensor& gradient);
   // The rest, once. Throws c10::Error, as a whole backward would, if a weight, a layer's input or a gradient was
   // modified in place since the first part, for example by an optimizer. If it throws, the products are gone.
   void run();
