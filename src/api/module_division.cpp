@@ -21,13 +21,13 @@ namespace {
 constexpr double kNearlyAll = 0.9;            // of the parameters: an undivided model
 constexpr int64_t kLeastDividedNumel = 8192;  // a smaller unit is not worth cutting
 
-using Tensors = torch::OrderedDict<std::string, torch::Tensor>;
+using TensorsByName = torch::OrderedDict<std::string, torch::Tensor>;
 
 // Which tensors options.ignored leaves alone: a tensor of several names by its first.
 class Ignored {
  public:
-  Ignored(const Tensors& parameters, const Tensors& buffers, const std::vector<std::string>& patterns) {
-    for (const Tensors* tensors : {&parameters, &buffers}) {
+  Ignored(const TensorsByName& parameters, const TensorsByName& buffers, const std::vector<std::string>& patterns) {
+    for (const TensorsByName* tensors : {&parameters, &buffers}) {
       for (const auto& tensor : *tensors) add(tensor.key(), tensor.value(), patterns);
     }
     for (const std::string& pattern : patterns) {
@@ -146,7 +146,7 @@ void warn_of_undivided(const ModuleDivision& division) {
 }  // namespace
 
 ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
-  const Tensors parameters = module.named_parameters(), buffers = module.named_buffers();
+  const TensorsByName parameters = module.named_parameters(), buffers = module.named_buffers();
   const Ignored ignored(parameters, buffers, options.ignored);
   ModuleDivision division{.units = {{kRestOfUnits, {}, {}}}, .ignored = ignored.tensors()};
   UnitOfMember unit_of_member;
