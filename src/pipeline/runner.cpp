@@ -253,12 +253,14 @@ double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock*
     busy += part.busy_seconds;
     longest = std::max(longest, part.seconds);
   }
-  report_.micro_batches = call.context.micro_batches;
   report_.step_seconds = longest;
   report_.idle_share = longest > 0 ? 1 - busy / (longest * layout_.ranks) : 0;
-  report_.idle_share_formula = stages::idle_share_formula(name_of(options_.schedule), layout_.ranks,
-                                                          options_.stages_per_rank, call.context.micro_batches);
-  report_.schedule = stages::to_csv(schedule);
+  if (const int micro_batches = call.context.micro_batches; report_.micro_batches != micro_batches) {
+    report_.micro_batches = micro_batches;
+    report_.idle_share_formula =
+        stages::idle_share_formula(name_of(options_.schedule), layout_.ranks, options_.stages_per_rank, micro_batches);
+    report_.schedule = stages::to_csv(schedule);
+  }
   if (clock == nullptr) return loss;
   report_.costs = sum_over_ranks(axis_, clock->seconds());
   report_.measured_cuts = stages::even_cuts(report_.costs, layout_.stages());

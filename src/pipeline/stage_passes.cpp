@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <deque>
-#include <ranges>
 #include <utility>
 
 #include "base/error.h"
@@ -47,11 +46,15 @@ Tensors leaves_of(const Tensors& tensors) {
 StagePasses::StagePasses(const std::vector<PipelineBlock>& blocks, const StageBlocks& made, TiedGradients& ties,
                          int first_block, int last_block)
     : blocks_(blocks), made_(made), ties_(ties) {
-  segments_.push_back({first_block, first_block, first_block});
+  segments_.push_back({first_block, first_block});
   for (int block = first_block + 1; block <= last_block; ++block) {
-    if (ties.separates(segments_.back().first, block)) segments_.push_back({block, block, block});
+    if (ties.separates(segments_.back().first, block)) segments_.push_back({block, block});
     segments_.back().last = block;
   }
+}
+
+ModelScopes::Scope StagePasses::scope_of(const StepContext& step, const Segment& segment, int micro_batch) {
+  return {step.models, int64_t{segment.first} * step.micro_batches + micro_batch};
 }
 
 Tensors StagePasses::run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs) {
@@ -66,7 +69,7 @@ Tensors StagePasses::run_block(const StepContext& step, int block, int micro_bat
 }
 
 Tensors StagePasses::forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs) {
-  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  const ModelScopes::Scope scope = scope_of(step, segment, micro_batch);
   const bool keeps = torch::GradMode::is_enabled();
   Graph graph{.leaves = keeps ? leaves_of(inputs) : Tensors(), .roots = {}};
   Tensors tensors = inputs;
@@ -91,7 +94,7 @@ Tensors StagePasses::forward(const StepContext& step, int micro_batch, const Ten
 
 torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, const Loss& loss, double divisor) {
   const Segment& segment = segments_.back();
-  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  const ModelScopes::Scope scope = scope_of(step, segment, micro_batch);
   step.randomness.seed(step.number_of(micro_batch), static_cast<int>(blocks_.size()));
   Tensors& roots = graphs_.at(micro_batch).back().roots;
   FSDP_CHECK(roots.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
@@ -137,7 +140,7 @@ void StagePasses::run_backward(const Segment& segment, int micro_batch, const Te
 
 Tensors StagePasses::backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph,
                               Tensors gradients, Part part) {
-  const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+  const ModelScopes::Scope scope = scope_of(step, segment, micro_batch);
   Tensors roots, of_roots;
   for (size_t i = 0; i < graph.roots.size(); ++i) {
     const bool is_loss = gradients.empty();
@@ -168,7 +171,7 @@ Tensors StagePasses::backward(const StepContext& step, int micro_batch, Tensors 
 void StagePasses::add_weight_gradients(const StepContext& step, int micro_batch) {
   auto waiting = std::move(later_.extract(micro_batch).mapped());
   for (auto& [segment, later] : waiting) {
-    const ModelScopes::Scope scope(step.models, int64_t{segment.number} * step.micro_batches + micro_batch);
+    const ModelScopes::Scope scope = scope_of(step, segment, micro_batch);
     if (step.clock != nullptr) step.clock->backward_begins();
     later.run();
     if (step.clock != nullptr) step.clock->backward_ends(segment.first);

@@ -52,7 +52,6 @@ class StagePasses {
  private:
   struct Segment {
     int first, last;  // blocks
-    int number;       // among the segments of all stages: counted by first blocks
   };
   // The ends of a segment's graph, for one micro-batch.
   struct Graph {
@@ -60,6 +59,8 @@ class StagePasses {
     std::vector<std::shared_ptr<torch::Tensor>> of_leaves = {};  // gradients, once the backward has run
   };
 
+  // Its number is unique among all segments and micro-batches of a step.
+  static ModelScopes::Scope scope_of(const StepContext& step, const Segment& segment, int micro_batch);
   Tensors run_block(const StepContext& step, int block, int micro_batch, const Tensors& inputs);
   Tensors forward(const StepContext& step, const Segment& segment, int micro_batch, const Tensors& inputs);
   Tensors backward(const StepContext& step, const Segment& segment, int micro_batch, Graph graph, Tensors gradients,

@@ -1,22 +1,15 @@
 #include "pipeline/step_facts.h"
 
-#include <algorithm>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
-#include "stages/cuts.h"
 #include "world/state.h"
 
 namespace fsdp::pipeline {
 
 namespace {
-
-// FNV-1a.
-void mix(uint64_t& hash, std::string_view text) {
-  for (const char character : text) hash = (hash ^ static_cast<uint8_t>(character)) * 1099511628211u;
-  hash = (hash ^ 0xff) * 1099511628211u;
-}
 
 torch::Tensor on_cpu(const std::vector<double>& values) { return torch::tensor(values, torch::kFloat64); }
 
@@ -24,19 +17,16 @@ torch::Tensor on_cpu(const std::vector<double>& values) { return torch::tensor(v
 
 uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
                      const StageLayout& layout) {
-  uint64_t hash = 14695981039346656037u;
-  mix(hash, fmt::format("{} {} [{}]", name_of(options.schedule), options.stages_per_rank, fmt::join(layout.cuts, ",")));
+  std::string text =
+      fmt::format("{} {} [{}]", name_of(options.schedule), options.stages_per_rank, fmt::join(layout.cuts, ","));
   for (const PipelineBlock& block : blocks) {
-    mix(hash, block.name);
-    for (const auto& [own, other] : block.shares) mix(hash, own), mix(hash, other);
+    text += "\n" + block.name;
+    for (const auto& [own, other] : block.shares) text += fmt::format(" {}={}", own, other);
   }
-  return hash;
+  return std::hash<std::string>()(text);
 }
 
-int name_of_rank(const World& axis, int rank) {
-  const auto& names = axis.state()->world_ranks();
-  return names.empty() ? rank : names[rank];
-}
+int name_of_rank(const World& axis, int rank) { return axis.state()->world_ranks()[rank]; }
 
 Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts& own) {
   const std::vector<int64_t> facts{

@@ -28,7 +28,7 @@ struct Agreement {
   uint64_t random_number = 0;  // that of the first rank
 };
 
-// The name of a rank of the axis in messages: its number in the world.
+// A rank of the axis as messages name it: by its number in the job.
 int name_of_rank(const World& axis, int rank);
 
 // The number of micro-batches: of inputs on the rank of the first stage, and of targets on that of the last, if the

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/model.h"
+#include "engine/value_hash.h"
 #include "pipeline/step_facts.h"
 #include "pipeline/tags.h"
 #include "pipeline/tied_shards.h"
@@ -27,15 +28,6 @@ void write_gradient(torch::Tensor& parameter, const torch::Tensor& whole) {
     // A copy: clipping multiplies each parameter's gradient in place.
     parameter.mutable_grad() = whole.defined() ? whole.clone() : whole;
   }
-}
-
-// FNV-1a over the bytes.
-int64_t hash_of(const torch::Tensor& tensor) {
-  const torch::Tensor values = tensor.detach().cpu().contiguous();
-  const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
-  uint64_t hash = 14695981039346656037u;
-  for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 1099511628211u;
-  return static_cast<int64_t>(hash);
 }
 
 // Before hooks of the user, which see the sum when it arrives. A frozen parameter may be trained later.
@@ -148,7 +140,7 @@ void TiedGradients::check_equal_values(World& axis, const std::vector<PipelineBl
     firsts.push_back(own.size());
     own.resize(own.size() + tie.copies.size());
   }
-  for (const End& end : ends_) own[firsts[end.tie] + end.copy] = hash_of(end.parameter);
+  for (const End& end : ends_) own[firsts[end.tie] + end.copy] = engine::hash_of_values(end.parameter);
   torch::Tensor all = torch::tensor(own, torch::kInt64);
   axis.all_reduce_(all);
   for (size_t tie = 0; tie < firsts.size(); ++tie) {
