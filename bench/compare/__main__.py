@@ -1,5 +1,5 @@
 """Compares this library with PyTorch on this machine: training steps, memory and what saves some of it, trainers,
-checkpoints, failures, collectives, growth and slow wires.
+checkpoints, failures, collectives, growth, slow wires and layers divided among ranks.
 
 Everything runs in turns on the same model, weights, tokens and threads; nothing else should run on the machine. All
 parts take two hours. Results go to performance.json, performance.md and pictures/ in the output folder, each part with

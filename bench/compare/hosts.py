@@ -30,9 +30,10 @@ def must_run(*command):
 
 
 class Hosts:
-    """A place for ranks, one on each host."""
+    """A place for ranks, equally many on each host, one after another."""
 
-    def __init__(self, count):
+    def __init__(self, count, ranks_of_host=1):
+        self.ranks_of_host = ranks_of_host
         missing = [program for program in PROGRAMS if not shutil.which(program)]
         if missing:
             raise NoHosts(f"these programs were not found: {', '.join(missing)}. Install iproute2 and util-linux.")
@@ -77,12 +78,12 @@ class Hosts:
         self._run_in(host, "tc", "qdisc", "add", "dev", interface, "root", *shaping)
 
     def prefix(self, rank):
-        return ["nsenter", f"--net=/proc/{self.holders[rank].pid}/ns/net"]
+        return ["nsenter", f"--net=/proc/{self.holders[rank // self.ranks_of_host].pid}/ns/net"]
 
     def variables(self, rank, ranks):
         return {
-            "LOCAL_RANK": 0,
-            "LOCAL_WORLD_SIZE": 1,
+            "LOCAL_RANK": rank % self.ranks_of_host,
+            "LOCAL_WORLD_SIZE": self.ranks_of_host,
             "MASTER_ADDR": address(0),
             "GLOO_SOCKET_IFNAME": CABLE,
         }
@@ -95,7 +96,7 @@ class Hosts:
             before, now = now, self.received(processes)
 
     def received(self, processes):
-        """Bytes over the cable, so far, per process."""
+        """Bytes over the cable to a host, so far."""
         return statistics.fmean(map(cable_bytes, processes))
 
     def end(self):
@@ -112,9 +113,9 @@ class Hosts:
 class TwoHosts(Hosts):
     """`gigabits` a second are the cable's, in each direction."""
 
-    def __init__(self, gigabits):
+    def __init__(self, gigabits, ranks_of_host=1):
         self.megabits = 1000 * gigabits
-        super().__init__(2)
+        super().__init__(2, ranks_of_host)
 
     def _connect(self, count):
         self._join(0, 1, CABLE)

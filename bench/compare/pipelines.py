@@ -22,13 +22,17 @@ SCHEDULES = {
 USUAL = "OneForwardOneBackward"
 RANKS = (2, 4)
 ROUNDS = (5, 5)
-# The vocabulary is small, so that the head takes little beside a block, and all stages take equally long.
-SHAPE = Shape(layers=8, width=256, heads=4, vocabulary=256)
+# The vocabulary is small, so that the head takes little beside a block, and all stages take equally long. Passes of the
+# first take so long that messages and the order of passes hardly count; those of the second do not.
+WIDE = Shape(layers=8, width=256, heads=4, vocabulary=256)
+NARROW = Shape(layers=8, width=128, heads=4, vocabulary=256)
 QUICK_SHAPE = Shape(layers=8, width=32, heads=2, vocabulary=64, context=16)
 
 
-def work_of(quick, ranks):
-    return Work(QUICK_SHAPE if quick else SHAPE, batch=1 if quick else 4, ranks=ranks)
+def works(quick):
+    if quick:
+        return [Work(QUICK_SHAPE, batch=1, ranks=ranks) for ranks in RANKS]
+    return [Work(shape, batch, ranks=ranks) for shape, batch in ((WIDE, 4), (NARROW, 1)) for ranks in RANKS]
 
 
 def cuts_of(layers, stages):
@@ -75,24 +79,25 @@ def formulas(turns, mine):
     return {schedule: jobs[name].ask("formula")[0]["idle"] for schedule, name in names.items() if name in jobs}
 
 
-def run_ranks(setup, ranks):
-    setup.say(f"  {ranks} ranks")
-    work = work_of(setup.quick, ranks)
+def run_work(setup, work):
+    setup.say(f"  {work.shape}, {work.ranks} ranks")
     mine = f"fsdp {setup.backends[0]}"
-    with Turns(setup, contestants(setup, work), ranks) as turns:
+    with Turns(setup, contestants(setup, work), work.ranks) as turns:
         turns.take(ROUNDS)
-        return {"ranks": ranks, "formulas": formulas(turns, mine), "contestants": turns.found}
-
-
-def run(setup):
-    work = work_of(setup.quick, RANKS[0])
-    return {
-        "ours": f"fsdp {setup.backends[0]}",
+        found = {"formulas": formulas(turns, mine), "contestants": turns.found}
+    return found | {
+        "ranks": work.ranks,
         "shape": str(work.shape),
         "parameters": setup.weights_of(work.shape)[1],
         "work": dataclasses.asdict(work),
+    }
+
+
+def run(setup):
+    return {
+        "ours": f"fsdp {setup.backends[0]}",
         "cores": cores(),
-        "rows": [run_ranks(setup, ranks) for ranks in RANKS],
+        "rows": [run_work(setup, work) for work in works(setup.quick)],
     }
 
 
@@ -150,17 +155,20 @@ def row_lines(result, row):
         if name_of(result["ours"], schedule) in row["contestants"]
     ]
     crowded = f" on {result['cores']} cores: ranks share them, so idle shares say nothing"
-    title = f"{row['ranks']} ranks{crowded if row['ranks'] > result['cores'] else ''}."
+    settings = row["work"]
+    title = (
+        f"{row['ranks']} ranks{crowded if row['ranks'] > result['cores'] else ''}. {row['shape']}, "
+        f"{row['parameters'] / 1e6:.3g} M parameters, {MICRO_BATCHES} micro-batches of "
+        f"{settings['batch']} x {settings['shape']['context']}."
+    )
     rest = f"The largest difference of a loss to that of one process is {loss_difference(row):.1e}."
     return ["", f"{title} {rest}", "", *table(head, rows)]
 
 
 def render(result):
-    settings = result["work"]
     counterparts = ", ".join(f"`{theirs}` for `{name}`" for name, (_, theirs) in SCHEDULES.items() if theirs)
     lines = [
-        f"A step: {result['shape']}, {result['parameters'] / 1e6:.3g} M parameters, {MICRO_BATCHES} micro-batches of "
-        f"{settings['batch']} x {settings['shape']['context']}, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
+        f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
         "pass: by the formula of equal stages, and measured."
@@ -177,4 +185,4 @@ def summary(result):
             theirs_too = row["contestants"].get(name_of(PEER, schedule))
             if mine in row["contestants"] and theirs_too:
                 of_peer = ratio(row["contestants"][mine]["seconds"], theirs_too["seconds"])
-                yield f"A pipeline, {row['ranks']} ranks, {schedule}", result["ours"], {f"{PEER}'s": of_peer}
+                yield f"A pipeline, {row['ranks']} ranks, {row['shape']}, {schedule}", result["ours"], {f"{PEER}'s": of_peer}

@@ -212,12 +212,12 @@ def draw_trainers(folder, result):
 
 
 def draw_pipelines(folder, result):
-    """A panel for each number of ranks."""
+    """A panel for each shape and number of ranks."""
     rows = result["rows"]
     figure, axes = grid(rows, columns=2, width=5.5)
     for axis, row in zip(axes, rows):
         medians = {name: 1e3 * median(found["seconds"]) for name, found in row["contestants"].items()}
-        bars(axis, medians, f"{row['ranks']} ranks", "ms a step")
+        bars(axis, medians, f"{row['ranks']} ranks, {row['shape']}", "ms a step")
     return save(figure, folder, "performance_pipelines.svg")
 
 

@@ -10,6 +10,7 @@ from compare import (
     growth,
     loss,
     memory,
+    mixed,
     moments,
     offload,
     pipelines,
@@ -38,6 +39,7 @@ PARTS = {
     "calls": (calls, "Calls of a World"),
     "pipelines": (pipelines, "Pipelines"),
     "tensor_parallel": (tensor_parallel, "Layers that are divided among ranks"),
+    "mixed": (mixed, "A pipeline between hosts"),
     "growth": (growth, "Growth"),
     "wires": (wires, "Slow wires"),
 }

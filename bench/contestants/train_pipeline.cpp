@@ -1,11 +1,14 @@
-// A step of a pipeline: a GPT whose blocks are divided among the ranks, and fused AdamW on a rank's stages. The peer is
-// compare/peer/pipeline.py. The model is that of the other contestants, but its head is no longer tied: it begins with
+// A step of a pipeline: a GPT whose blocks are divided among the ranks, and AdamW on a rank's stages. With --data,
+// neighbouring ranks have the same stage, sharded among them. The peer is compare/peer/pipeline.py. The model is that of the other contestants, but its head is no longer tied: it begins with
 // the values of the token embedding.
 #include <fsdp/fsdp.h>
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/safetensors.h"
@@ -24,10 +27,15 @@ const std::map<std::string, fsdp::PipelineSchedule> kSchedules = {
     {"Interleaved", fsdp::PipelineSchedule::Interleaved},
     {"ZeroBubble", fsdp::PipelineSchedule::ZeroBubble}};
 
+const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::Strategy::FullShard},
+                                                           {"ShardGradOp", fsdp::Strategy::ShardGradOp}};
+
 struct Arguments {
   contestant::Training training;
   std::string backend = "auto";
   int micro_batches = 1;
+  int data = 1;  // ranks with the same stage
+  fsdp::Options sharding = {.units = fsdp::units_of<models::Gpt2BlockImpl>()};
   fsdp::PipelineOptions pipeline;
 };
 
@@ -77,10 +85,12 @@ torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& targets)
 class PipelineTraining {
  public:
   PipelineTraining(fsdp::World& world, const Arguments& arguments)
-      : pipeline_(blocks_of(arguments.training.model), world, arguments.pipeline),
-        optimizer_(loaded(arguments.training), /*ranks=*/1, arguments.training.lr) {
+      : mesh_(world, {{"pipeline", world.size() / arguments.data}, {"data", arguments.data}}),
+        pipeline_(blocks_of(arguments.training.model), mesh_["pipeline"], arguments.pipeline),
+        optimizer_(optimizer_of(arguments)) {
     for (int i = 0; i < arguments.micro_batches; ++i) {
-      const contestant::Batch batch = contestant::make_batch(arguments.training, i);
+      const int number = i * arguments.data + mesh_.coordinate("data");
+      const contestant::Batch batch = contestant::make_batch(arguments.training, number);
       inputs_.push_back(batch.tokens);
       targets_.push_back(batch.targets);
     }
@@ -88,7 +98,7 @@ class PipelineTraining {
 
   double step() {
     const double loss = pipeline_.step(inputs_, targets_, loss_of);
-    optimizer_.step();
+    optimizer_();
     return loss;
   }
 
@@ -106,6 +116,22 @@ class PipelineTraining {
   double idle_share_formula() const { return pipeline_.report().idle_share_formula; }
 
  private:
+  // Takes a step, and removes the gradients.
+  std::function<void()> optimizer_of(const Arguments& arguments) {
+    const double lr = arguments.training.lr;
+    std::vector<torch::Tensor> parameters = loaded(arguments.training);
+    if (arguments.data == 1) {
+      const auto whole = std::make_shared<contestant::ShareOptimizer>(std::move(parameters), /*ranks=*/1, lr);
+      return [whole] { whole->step(); };
+    }
+    sharded_.emplace(fsdp::shard(pipeline_.stage(), mesh_, "data", arguments.sharding));
+    const auto adam = std::make_shared<fsdp::AdamW>(*sharded_, fsdp::AdamWOptions{.lr = lr});
+    return [adam] {
+      adam->step();
+      adam->zero_grad();
+    };
+  }
+
   // This rank's parameters, with the values of the file.
   std::vector<torch::Tensor> loaded(const contestant::Training& training) {
     const auto weights = fsdp::checkpoint::read_safetensors(training.weights);
@@ -116,8 +142,10 @@ class PipelineTraining {
     return parameters;
   }
 
+  fsdp::Mesh mesh_;
   fsdp::Pipeline pipeline_;
-  contestant::ShareOptimizer optimizer_;
+  std::optional<fsdp::ShardedModel> sharded_;
+  std::function<void()> optimizer_;
   fsdp::Tensors inputs_, targets_;
 };
 
@@ -148,7 +176,10 @@ int main(int count, char** words) {
       ->transform(CLI::Transformer(kSchedules));
   app.add_option("--stages-per-rank", arguments.pipeline.stages_per_rank, "stages of each rank");
   app.add_option("--cuts", arguments.pipeline.cuts, "blocks of each stage, embedding and head included");
-  app.add_option("--micro-batches", arguments.micro_batches, "in a step");
+  app.add_option("--micro-batches", arguments.micro_batches, "of a rank in a step");
+  app.add_option("--data", arguments.data, "ranks with the same stage, which is sharded among them");
+  app.add_option("--strategy", arguments.sharding.strategy, "what is sharded")
+      ->transform(CLI::Transformer(kStrategies));
   CLI11_PARSE(app, count, words);
 
   contestant::Conversation conversation;

@@ -21,6 +21,7 @@ constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
 
 const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::Strategy::FullShard},
                                                            {"ShardGradOp", fsdp::Strategy::ShardGradOp},
+                                                           {"HybridShard", fsdp::Strategy::HybridShard},
                                                            {"ShardOptimizer", fsdp::Strategy::ShardOptimizer},
                                                            {"NoShard", fsdp::Strategy::NoShard}};
 
