@@ -57,7 +57,7 @@ class Hosts:
         return holder
 
     def _run_in(self, host, *command):
-        must_run(*self.prefix(host), *command)
+        must_run(*self._inside(host), *command)
 
     def _join(self, host, other, other_end):
         """A cable from a host to an interface in another namespace, which has this name there."""
@@ -77,8 +77,11 @@ class Hosts:
         shaping = f"tbf rate {megabits}mbit burst {burst}kb latency 100ms".split()
         self._run_in(host, "tc", "qdisc", "add", "dev", interface, "root", *shaping)
 
+    def _inside(self, host):
+        return ["nsenter", f"--net=/proc/{self.holders[host].pid}/ns/net"]
+
     def prefix(self, rank):
-        return ["nsenter", f"--net=/proc/{self.holders[rank // self.ranks_of_host].pid}/ns/net"]
+        return self._inside(rank // self.ranks_of_host)
 
     def variables(self, rank, ranks):
         return {
