@@ -1,6 +1,6 @@
 // A step of a pipeline: a GPT whose blocks are divided among the ranks, and AdamW on a rank's stages. With --data,
-// neighbouring ranks have the same stage, sharded among them. The peer is compare/peer/pipeline.py. The model is that of the other contestants, but its head is no longer tied: it begins with
-// the values of the token embedding.
+// neighbouring ranks have the same stage, sharded among them. The peer is compare/peer/pipeline.py. The model is that
+// of the other contestants, but its head is no longer tied: it begins with the values of the token embedding.
 #include <fsdp/fsdp.h>
 
 #include <functional>

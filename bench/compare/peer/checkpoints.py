@@ -5,15 +5,13 @@ into what get_state_dict gives, and set_state_dict.
 """
 
 import argparse
-import os
 
-import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as distributed_checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from compare.peer.arguments import add_training
-from compare.peer.conversation import answer, seconds_of, take_over_output
+from compare.peer.conversation import seconds_of
+from compare.peer.rank import run_rank
 from compare.peer.train import Training
 
 
@@ -47,20 +45,12 @@ def main():
     add_training(parser)
     parser.set_defaults(kind="fsdp2")  # of Training
     arguments = parser.parse_args()
-    output = take_over_output()
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    dist.init_process_group("gloo")
-    made = []
-    answer(
-        output,
-        {
-            "build": lambda command: made.append(Checkpoints(arguments)),
-            "steps": lambda command: made[0].training.steps(command["count"]),
-            "save": lambda command: made[0].save(command),
-            "load": lambda command: made[0].load(command),
-        },
-    )
-    dist.destroy_process_group()
+    deeds = {
+        "steps": lambda made, command: made.training.steps(command["count"]),
+        "save": Checkpoints.save,
+        "load": Checkpoints.load,
+    }
+    run_rank(lambda: Checkpoints(arguments), deeds)
 
 
 if __name__ == "__main__":

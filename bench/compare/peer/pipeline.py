@@ -2,7 +2,6 @@
 bench/contestants/train_pipeline.cpp."""
 
 import argparse
-import os
 
 import torch
 import torch.distributed as dist
@@ -11,8 +10,9 @@ from torch.distributed import pipelining
 from torch.nn import functional
 
 from compare.peer.arguments import add_training
-from compare.peer.conversation import answer, seconds_of, take_over_output
+from compare.peer.conversation import seconds_of
 from compare.peer.model import load_model, make_batch, make_optimizer
+from compare.peer.rank import run_rank, take_steps
 
 # By our names: PyTorch's class that has the same order of passes. A class of one stage a rank takes no list.
 SCHEDULES = {
@@ -134,18 +134,7 @@ def main():
     parser.add_argument("--cuts", type=int, nargs="+", required=True, help="blocks of each stage")
     parser.add_argument("--micro-batches", type=int, required=True, help="in a step")
     arguments = parser.parse_args()
-    output = take_over_output()
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    dist.init_process_group("gloo")
-    made = []
-    answer(
-        output,
-        {
-            "build": lambda command: made.append(Training(arguments)),
-            "steps": lambda command: made[0].steps(command["count"]),
-        },
-    )
-    dist.destroy_process_group()
+    run_rank(lambda: Training(arguments), {"steps": take_steps})
 
 
 if __name__ == "__main__":

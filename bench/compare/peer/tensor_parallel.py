@@ -2,7 +2,6 @@
 the counterpart of bench/contestants/train_tensor_parallel.cpp."""
 
 import argparse
-import os
 
 import torch
 import torch.distributed as dist
@@ -13,8 +12,9 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn import functional
 
 from compare.peer.arguments import add_training
-from compare.peer.conversation import answer, seconds_of, take_over_output
+from compare.peer.conversation import seconds_of
 from compare.peer.model import load_model, make_batch, make_optimizer
+from compare.peer.rank import run_rank, take_steps
 
 PLAN = {
     "attn.c_attn": ColwiseParallel,
@@ -80,18 +80,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     add_training(parser)
     arguments = parser.parse_args()
-    output = take_over_output()
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    dist.init_process_group("gloo")
-    made = []
-    answer(
-        output,
-        {
-            "build": lambda command: made.append(Training(arguments)),
-            "steps": lambda command: made[0].steps(command["count"]),
-        },
-    )
-    dist.destroy_process_group()
+    run_rank(lambda: Training(arguments), {"steps": take_steps})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 
 import torch
 import torch._dynamo  # otherwise loaded by the first optimizer, and counted as memory of the model
@@ -12,9 +11,10 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from compare.peer import fsdp2
 from compare.peer.arguments import add_training
-from compare.peer.conversation import answer, seconds_of, take_over_output
+from compare.peer.conversation import seconds_of
 from compare.peer.gpt import Block
 from compare.peer.model import load_model, make_batch, make_optimizer
+from compare.peer.rank import run_rank, take_steps
 
 
 def dtype_of(arguments):
@@ -107,29 +107,20 @@ class Training:
         return {"seconds": [seconds_of(self.step) for _ in range(count)], "losses": self.losses}
 
 
+def prepare(kind):
+    if kind == DEEPSPEED:
+        import deepspeed  # now, so that it is no memory of the model
+
+        deepspeed.init_distributed(dist_backend="gloo")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=[*WRAPPERS, DEEPSPEED])
     add_training(parser)
     arguments = parser.parse_args()
-    output = take_over_output()
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    dist.init_process_group("gloo")
-    if arguments.kind == DEEPSPEED:
-        import deepspeed  # now, so that it is no memory of the model
-
-        deepspeed.init_distributed(dist_backend="gloo")
-    made = []
-    answer(
-        output,
-        {
-            "build": lambda command: made.append(Training(arguments)),
-            "steps": lambda command: made[0].steps(command["count"]),
-            "memory": lambda command: {},
-            "activations": lambda command: {},
-        },
-    )
-    dist.destroy_process_group()
+    nothing = dict.fromkeys(("memory", "activations"), lambda training, command: {})
+    run_rank(lambda: Training(arguments), {"steps": take_steps} | nothing, lambda: prepare(arguments.kind))
 
 
 if __name__ == "__main__":
