@@ -15,8 +15,9 @@ class Pending;
 // One call that was begun. Copies are of the same call. If all are destroyed, the call goes on, with its tensor; its
 // error is thrown by a later call. At the end of the World a message that is not over is given up, so wait before.
 //
-// In shared memory a long message moves while its thread waits in any call of the library, or calls `done`. It does not
-// move while the thread computes.
+// In shared memory the receiver of a long message reads it where the sender has it, while the receiving thread waits in
+// any call of the library, or calls `done`. Where ranks may not read each other's memory, the sending thread has to do
+// the same meanwhile.
 class Work {
  public:
   // Nothing: it is over.

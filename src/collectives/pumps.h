@@ -1,10 +1,10 @@
 // Messages that move only while a thread moves them, and threads that wait for something else meanwhile.
 //
-// The bytes of a long message go through shared memory in pieces, and no thread does so beside the program
-// (shm/transport.h). So a thread that waits, anywhere in the library, also moves the messages of the transports that it
-// has used. Such a transport is a Pump, and is on the list of its thread while it has messages under way. A transport
-// that another thread uses next follows to the list of that thread. A list has a lock, so a pump runs once at a time,
-// and is never on two lists.
+// The bytes of a long message are read from its sender's memory, or go through shared memory in pieces, and no thread
+// does so beside the program (shm/transport.h). So a thread that waits, anywhere in the library, also moves the
+// messages of the transports that it has used. Such a transport is a Pump, and is on the list of its thread while it
+// has messages under way. A transport that another thread uses next follows to the list of that thread. A list has a
+// lock, so a pump runs once at a time, and is never on two lists.
 //
 // Knows neither tensors nor LibTorch.
 #pragma once

@@ -7,8 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "collectives/shm/ranks.h"
 
@@ -27,6 +30,15 @@ class Exchange {
     round([](char*) {});
   }
   const char* mailbox(int rank) const { return round_of(rank).mailbox; }
+  // A round: every rank's value, by rank. Plain data.
+  template <typename Value>
+  std::vector<Value> tell(const Value& own) {
+    static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) <= kMailboxBytes);
+    round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
+    std::vector<Value> all(ranks_->size());
+    for (int rank = 0; rank < ranks_->size(); ++rank) std::memcpy(&all[rank], mailbox(rank), sizeof own);
+    return all;
+  }
 
  private:
   Round& round_of(int rank) const { return ranks_->control_of(rank).round[number_ % 2]; }

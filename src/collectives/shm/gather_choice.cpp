@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 namespace fsdp::collectives::shm {
@@ -35,16 +34,6 @@ struct RankFacts {
   int32_t node = 0;
 };
 
-// Every rank's.
-template <typename Value>
-std::vector<Value> tell(SharedMemoryContext& context, const Value& own) {
-  Exchange& exchange = context.exchange();
-  exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
-  std::vector<Value> all(context.ranks().size());
-  for (int rank = 0; rank < context.ranks().size(); ++rank) std::memcpy(&all[rank], exchange.mailbox(rank), sizeof own);
-  return all;
-}
-
 void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
   const Setting own = facts[ranks.rank()].setting;
   for (int peer : ranks.peers()) {
@@ -57,10 +46,10 @@ void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
 GatherBy find_out(SharedMemoryContext& context, int peer, const GatherTrial& trial) {
   OwnMemory& memory = *context.memory();
   const uint64_t own = memory.allocate(kTrialBytes);
-  const uint64_t theirs = tell(context, own)[peer];
+  const uint64_t theirs = context.exchange().tell(own)[peer];
   const GatherSeconds seconds = trial(context.memory_of(peer).at(theirs));
   GatherSeconds all;
-  for (const GatherSeconds& each : tell(context, seconds)) {
+  for (const GatherSeconds& each : context.exchange().tell(seconds)) {
     all.map += each.map;
     all.copy += each.copy;
   }
@@ -75,7 +64,7 @@ GatherBy choose_gather(SharedMemoryContext& context, int node, const GatherTrial
     Ranks& ranks = context.ranks();
     const RankFacts own{read_setting(), node};
     context.exchange().begin("chooses how to gather", sizeof own);
-    const std::vector<RankFacts> facts = tell(context, own);
+    const std::vector<RankFacts> facts = context.exchange().tell(own);
     check_same_setting(ranks, facts);
     if (own.setting != Setting::None) return own.setting == Setting::Copy ? GatherBy::Copy : GatherBy::Map;
     const auto remote =

@@ -3,13 +3,13 @@
 // Destroying the group runs no collective; who still waits for this rank is told that it left.
 #include "collectives/group.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "collectives/guarded_operations.h"
 #include "collectives/shm/context.h"
 #include "collectives/shm/gather_choice.h"
+#include "collectives/shm/lending.h"
 #include "collectives/shm/memory_node.h"
 #include "collectives/shm/transport.h"
 #include "collectives/shm/unit.h"
@@ -29,16 +29,12 @@ SharedMemoryTransport open_transport(shm::SharedMemoryContext& context) {
     shm::OwnMemory& memory = *context.memory();
     const uint64_t own = memory.allocate(SharedMemoryTransport::bytes_for(size));
     SharedMemoryTransport::prepare(memory.at(own), size);
-    shm::Exchange& exchange = context.exchange();
-    exchange.begin("connects the ranks", size);
-    exchange.round([&](char* mailbox) { std::memcpy(mailbox, &own, sizeof own); });
+    context.exchange().begin("connects the ranks", size);
     std::vector<char*> all;
-    for (int rank = 0; rank < size; ++rank) {
-      uint64_t theirs = 0;
-      std::memcpy(&theirs, exchange.mailbox(rank), sizeof theirs);
-      all.push_back(context.memory_of(rank).at(theirs));
+    for (const uint64_t theirs : context.exchange().tell(own)) {
+      all.push_back(context.memory_of(static_cast<int>(all.size())).at(theirs));
     }
-    return SharedMemoryTransport(context.ranks(), all);
+    return SharedMemoryTransport(context.ranks(), all, shm::choose_lending(context.exchange()));
   });
 }
 

@@ -40,11 +40,15 @@ void MessageReader::receive(Transfer& transfer, const Frame& frame, char* to) {
   const std::unique_ptr<Early> early = std::move(*found);
   early_.erase(found);
   transfer.done = early->transfer.done;
-  if (!transfer.done) into_ = &transfer;
-  if (const size_t here = transfer.done ? frame.size : taken_; here > 0) std::memcpy(to, early->bytes.data(), here);
+  const bool is_coming = into_ == &early->transfer;
+  if (is_coming) into_ = &transfer;
+  const size_t here = transfer.done ? frame.size : is_coming ? taken_ : 0;
+  if (here > 0) std::memcpy(to, early->bytes.data(), here);
+  if (loans_) loans_->move(early->transfer, transfer);
 }
 
 void MessageWriter::give_up(const Transfer& transfer) {
+  if (std::erase(lent_, &transfer) > 0) return lender_.withdraw(transfer.frame.loan);
   const auto found = std::ranges::find(sending_, &transfer);
   if (found == sending_.end()) return;
   given_up_.push_back(std::make_unique<Transfer>(transfer.frame));
@@ -58,14 +62,54 @@ void MessageReader::give_up(const Transfer& transfer) {
   };
   std::for_each(awaited_.begin(), awaited_.end(), replace);
   replace(into_);
+  if (loans_) loans_->move(transfer, *given_up_.back());
+}
+
+bool MessageWriter::await(Transfer& transfer) {
+  transfer.is_awaited = true;
+  return transfer.frame.bytes == Frame::Bytes::AreLent && !transfer.done && lender_.await(transfer.frame.loan);
+}
+
+// True if the message is lent: its frame is in the ring.
+bool MessageWriter::lend(Transfer& transfer) {
+  Frame& frame = transfer.frame;
+  if (!transfer.may_be_lent || transfer.from == nullptr || frame.loan != Frame::kNoLoan) return false;
+  const std::optional<int> loan = lender_.lend(transfer.from, frame.size);
+  if (!loan) return false;
+  frame.loan = *loan;
+  frame.bytes = Frame::Bytes::AreLent;
+  if (transfer.is_awaited) await(transfer);
+  ring_.put(reinterpret_cast<const char*>(&frame), sizeof(Frame));
+  lent_.push_back(&transfer);
+  return true;
+}
+
+void MessageWriter::look_at_loans() {
+  std::erase_if(lent_, [&](Transfer* transfer) {
+    Frame& frame = transfer->frame;
+    if (lender_.is_refused(frame.loan)) {
+      frame.bytes = Frame::Bytes::Follow;
+      sending_.push_back(transfer);
+      return true;
+    }
+    if (!lender_.is_back(frame.loan)) return false;
+    transfer->done = true;
+    ++ended_;
+    return true;
+  });
 }
 
 bool MessageWriter::write() {
+  look_at_loans();
   bool has_written = false;
   while (!sending_.empty()) {
     Transfer& first = *sending_.front();
     if (!has_put_frame_) {
       if (ring_.room() < sizeof(Frame)) break;
+      if (lend(first)) {
+        sending_.erase(sending_.begin());
+        continue;
+      }
       ring_.put(reinterpret_cast<const char*>(&first.frame), sizeof(Frame));
       has_put_frame_ = true;
     }
@@ -95,6 +139,10 @@ bool MessageReader::read(uint64_t operation) {
       is_in_frame_ = true;
     }
     if (frame_.operation > operation) break;
+    if (frame_.bytes == Frame::Bytes::AreLent) {
+      take_loan();
+      continue;
+    }
     if (!has_place_) find_place(operation);
     char* const to = into_ ? into_->to : nullptr;
     const size_t taken = ring_.take(to ? to + taken_ : nullptr, std::min<size_t>(kPieceBytes, frame_.size - taken_));
@@ -113,19 +161,40 @@ bool MessageReader::read(uint64_t operation) {
 void MessageReader::find_place(uint64_t operation) {
   has_place_ = true;
   if (frame_.is_before(operation)) return;
-  const auto found = std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) {
-    return one->frame.operation == frame_.operation && one->frame.tag == frame_.tag;
-  });
-  if (found != awaited_.end()) {
-    into_ = *found;
-    awaited_.erase(found);
-    return check_size(frame_, into_->frame.size);
-  }
-  Early& early = *early_.emplace_back(std::make_unique<Early>());
-  early.transfer.frame = frame_;
+  into_ = frame_.loan != Frame::kNoLoan ? loans_.value().take_refused(frame_.loan) : find_awaited();
+  if (into_) return;
+  Early& early = add_early();
   early.bytes.resize(frame_.size);
   early.transfer.to = early.bytes.data();
   into_ = &early.transfer;
+}
+
+// Null if none waits for the message.
+Transfer* MessageReader::find_awaited() {
+  const auto found = std::find_if(awaited_.begin(), awaited_.end(), [&](const Transfer* one) {
+    return one->frame.operation == frame_.operation && one->frame.tag == frame_.tag;
+  });
+  if (found == awaited_.end()) return nullptr;
+  Transfer* const transfer = *found;
+  awaited_.erase(found);
+  check_size(frame_, transfer->frame.size);
+  return transfer;
+}
+
+MessageReader::Early& MessageReader::add_early() {
+  Early& early = *early_.emplace_back(std::make_unique<Early>());
+  early.transfer.frame = frame_;
+  return early;
+}
+
+void MessageReader::take_loan() {
+  is_in_frame_ = false;
+  if (Transfer* const transfer = find_awaited()) {
+    transfer->frame.loan = frame_.loan;
+    return loans_.value().add(*transfer);
+  }
+  Early& early = add_early();
+  loans_.value().keep(early.transfer, early.bytes);
 }
 
 void MessageReader::end_frame() {

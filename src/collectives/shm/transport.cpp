@@ -19,6 +19,15 @@ namespace {
 constexpr size_t kSharedRingBytes = size_t{512} << 10;
 constexpr size_t kRingsBytes = size_t{512} << 10, kLeastRingBytes = size_t{16} << 10;
 
+// A short message goes through the ring, so that its sender need not wait for the receiver.
+constexpr size_t kLeastLoanBytes = size_t{64} << 10;
+
+// A sender that asks so often whether its message is over does nothing but wait for it.
+constexpr int kAsksOfAWait = 100;
+
+// In a wait for a peer that has not begun the operation.
+constexpr uint32_t kAsksPerLook = 8;
+
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 size_t capacity_for(int ranks) {
@@ -26,15 +35,18 @@ size_t capacity_for(int ranks) {
   return std::max(std::bit_floor(kRingsBytes / static_cast<size_t>(peers)), kLeastRingBytes);
 }
 
-// The memory that one rank writes: its operations, the shared ring, and a ring for each peer in the order of their
-// numbers.
+// The memory that one rank writes: its operations, the shared ring, and, for each peer in the order of their numbers, a
+// ring and its loans.
 struct Layout {
   explicit Layout(int ranks)
       : peers(ranks - 1),
         capacity(capacity_for(ranks)),
         rings(shared + bytes_of_ring(kSharedRingBytes, peers)),
-        bytes(rings + peers * bytes_of_ring(capacity, 1)) {}
-  size_t ring(int place) const { return rings + place * bytes_of_ring(capacity, 1); }
+        bytes(ring(peers)) {}
+  size_t ring(int place) const { return rings + place * (bytes_of_ring(capacity, 1) + bytes_of_loans()); }
+  size_t loans(int place) const { return ring(place) + bytes_of_ring(capacity, 1); }
+  // The least length of a message that is lent.
+  size_t loan_bytes() const { return std::max(kLeastLoanBytes, capacity / 2); }
 
   int peers;
   size_t capacity;
@@ -61,20 +73,26 @@ class SharedMemoryTransport::OwnMessage final : public Message {
     if (transfer_.done) return;
     writer_ ? writer_->give_up(transfer_) : reader_->give_up(transfer_);
   }
-  void wait() override { transport_.wait(transfer_, peer_, transport_.purpose_); }
+  void wait() override { transport_.wait(*this, transport_.purpose_); }
   void abort() override { transfer_.aborted = true; }
   Transfer& transfer() { return transfer_; }
   int peer() const { return peer_; }
   bool is_over() override {
     transport_.place_.follow();
     if (!transfer_.done) transport_.pump();
+    if (!transfer_.done && ++asks_ == kAsksOfAWait) await();
     return transfer_.done || transport_.failure_;
   }
   bool is_done() const { return transfer_.done; }
+  // This rank does nothing but wait for it.
+  void await() {
+    if (writer_ && writer_->await(transfer_)) transport_.ranks_->ring();
+  }
 
  private:
   SharedMemoryTransport& transport_;
   Transfer transfer_;
+  int asks_ = 0;
   MessageWriter* writer_ = nullptr;
   MessageReader* reader_ = nullptr;
   int peer_;  // or kAllPeers
@@ -101,21 +119,29 @@ void SharedMemoryTransport::prepare(char* memory, int ranks) {
   const Layout layout(ranks);
   new (memory) BegunOperations;
   prepare_ring(memory + layout.shared, layout.peers);
-  for (int place = 0; place < layout.peers; ++place) prepare_ring(memory + layout.ring(place), 1);
+  for (int place = 0; place < layout.peers; ++place) {
+    prepare_ring(memory + layout.ring(place), 1);
+    prepare_loans(memory + layout.loans(place));
+  }
 }
 
-SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory)
+SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory, Lending lending)
     : ranks_(&ranks),
+      lending_(std::move(lending)),
       shared_(RingWriter(memory[rank()] + Layout(size()).shared, kSharedRingBytes, /*readers=*/size() - 1)) {
   const Layout layout(size());
   for (char* each : memory) begun_.push_back(reinterpret_cast<BegunOperations*>(each));
   channels_.resize(size());
   compared_.resize(size());
   const auto ring = [&](int from, int to) { return memory[from] + layout.ring(place_among_peers(to, from)); };
+  const auto loans = [&](int from, int to) { return memory[from] + layout.loans(place_among_peers(to, from)); };
   for (int peer : peers()) {
+    std::optional<LoanReader> borrowed;
+    if (lending_.is_on()) borrowed.emplace(Borrower(loans(peer, rank()), lending_.peers[peer]));
+    const Lender lender = lending_.is_on() ? Lender(loans(rank(), peer), layout.loan_bytes()) : Lender();
     channels_[peer] = std::make_unique<Channel>(Channel{
-        .out = MessageWriter(RingWriter(ring(rank(), peer), layout.capacity)),
-        .in = MessageReader(RingReader(ring(peer, rank()), layout.capacity)),
+        .out = MessageWriter(RingWriter(ring(rank(), peer), layout.capacity), lender),
+        .in = MessageReader(RingReader(ring(peer, rank()), layout.capacity), std::move(borrowed)),
         .shared = MessageReader(
             RingReader(memory[peer] + layout.shared, kSharedRingBytes, layout.peers, place_among_peers(rank(), peer))),
     });
@@ -126,7 +152,10 @@ std::unique_ptr<Message> SharedMemoryTransport::begin(MessageWriter& writer, con
                                                       int tag) {
   auto message = std::make_unique<OwnMessage>(*this, writer, peer);
   place_.follow();
-  if (is_between_two(tag)) place_.add_message();
+  if (is_between_two(tag)) {
+    place_.add_message();
+    message->transfer().may_be_lent = true;
+  }
   writer.send(message->transfer(), {operation_of(tag), size, tag}, static_cast<const char*>(bytes));
   if (writer.advance()) ranks_->ring();
   return message;
@@ -170,9 +199,10 @@ void SharedMemoryTransport::begin_operation(const std::string& purpose, size_t b
 }
 
 // Asked often: it looks at the messages again only when some have ended. A peer that has not begun the operation takes
-// and sends nothing of it. But it may wait for a message between two ranks first.
+// and sends nothing of it. But it may wait for a message between two ranks first, so it is looked at now and then.
 void SharedMemoryTransport::wait_all(Messages& messages) {
   const OwnWait waits(*this);
+  for (const auto& message : messages) static_cast<OwnMessage&>(*message).await();
   looked_at_.assign(size(), kNever);
   are_over_.assign(size(), false);
   const auto are_over = [&](int peer) {
@@ -185,10 +215,12 @@ void SharedMemoryTransport::wait_all(Messages& messages) {
     });
     return bool{are_over_[peer]};
   };
+  uint32_t asks = 0;
   do {
     ranks_->wait(ranks_->peers(), purpose_, [&](int peer) {
       const bool has_begun = has_begun_the_same(peer);
-      if ((has_begun || place_.has_messages()) && advance(*channels_[peer])) ranks_->ring();
+      const bool may_move = has_begun || place_.has_messages() || ++asks % kAsksPerLook == 0;
+      if (may_move && advance(*channels_[peer])) ranks_->ring();
       return has_begun && are_over(peer) && has_taken_shared(peer);
     });
   } while (shared_.has_unsent());
@@ -196,13 +228,14 @@ void SharedMemoryTransport::wait_all(Messages& messages) {
 }
 
 void SharedMemoryTransport::wait_for(const std::unique_ptr<Message>& message, const std::string& purpose) {
-  auto& own = static_cast<OwnMessage&>(*message);
-  wait(own.transfer(), own.peer(), purpose);
+  wait(static_cast<OwnMessage&>(*message), purpose);
 }
 
-// `peer`: or kAllPeers.
-void SharedMemoryTransport::wait(Transfer& transfer, int peer, const std::string& purpose) {
+void SharedMemoryTransport::wait(OwnMessage& message, const std::string& purpose) {
   const OwnWait waits(*this);
+  message.await();
+  Transfer& transfer = message.transfer();
+  const int peer = message.peer();
   const auto is_over = [&](int asked) {
     advance_all();
     has_begun_the_same(asked);

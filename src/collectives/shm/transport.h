@@ -1,11 +1,12 @@
 // Messages between the ranks of a host: a Transport over their shared memory.
 //
 // Each rank writes a ring of bytes for each peer, and one that all peers read (message_ring.h). A send is over when its
-// bytes are in the ring, or went through it. A rank that begins an operation shows it to all peers, and the operation's
-// first `wait_all` returns when each peer has begun the same one. Ranks that begin different ones throw WaitFailure,
-// each of them, with one text. Waits are those of `Ranks`. While messages between two ranks are under way, the thread
-// that used this last moves them in its other waits, too (pumps.h). One thread at a time, but for `abort`; it outlives
-// its messages.
+// bytes are in the ring, or went through it. If ranks may read each other's memory, a long message between two of them
+// is lent (loans.h), and over when the receiver has read it. A rank that begins an operation shows it to all peers, and
+// the operation's first `wait_all` returns when each peer has begun the same one. Ranks that begin different ones throw
+// WaitFailure, each of them, with one text. Waits are those of `Ranks`. While messages between two ranks are under way,
+// the thread that used this last moves them in its other waits, too (pumps.h). One thread at a time, but for `abort`;
+// it outlives its messages.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "collectives/pumps.h"
+#include "collectives/shm/lending.h"
 #include "collectives/shm/message_ring.h"
 #include "collectives/shm/ranks.h"
 #include "collectives/tags.h"
@@ -42,7 +44,7 @@ class SharedMemoryTransport final : public Transport, private Pump {
   // Prepares it: zeros. Each rank prepares its own, before any peer's transport sees it.
   static void prepare(char* memory, int ranks);
   // `memory`: by rank, what it writes. Both outlive this.
-  SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory);
+  SharedMemoryTransport(Ranks& ranks, const std::vector<char*>& memory, Lending lending = {});
 
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }
@@ -70,7 +72,7 @@ class SharedMemoryTransport final : public Transport, private Pump {
   uint64_t operation_of(int tag) const { return is_between_two(tag) ? Frame::kNoOperation : operation_; }
   std::unique_ptr<Message> begin(MessageWriter& writer, const void* bytes, size_t size, int peer, int tag);
   std::unique_ptr<Message> begin(MessageReader& reader, void* bytes, size_t size, int peer, int tag);
-  void wait(Transfer& transfer, int peer, const std::string& purpose);
+  void wait(OwnMessage& message, const std::string& purpose);
   bool has_taken_shared(int peer) const;
   bool advance(Channel& channel);
   bool advance_all();
@@ -80,6 +82,7 @@ class SharedMemoryTransport final : public Transport, private Pump {
   void check_same(int peer) const;
 
   Ranks* ranks_;
+  Lending lending_;
   MessageWriter shared_;
   std::vector<std::unique_ptr<Channel>> channels_;  // by rank; null for this one
   std::vector<BegunOperations*> begun_;             // by rank
