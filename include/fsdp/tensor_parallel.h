@@ -97,7 +97,7 @@ class ColumnParallelLinearImpl : public torch::nn::Cloneable<ColumnParallelLinea
   std::vector<ParameterDivision> divisions() const override;
   // The constructor's.
   const World& axis() const override { return axis_; }
-  // Draws the whole layer's numbers anew.
+  // For clone(): makes the parameters of a module that has none, and draws the whole layer's numbers.
   void reset() override;
   // For torch::nn::Module's output.
   void pretty_print(std::ostream& stream) const override;
@@ -135,7 +135,7 @@ class RowParallelLinearImpl : public torch::nn::Cloneable<RowParallelLinearImpl>
   std::vector<ParameterDivision> divisions() const override;
   // The constructor's.
   const World& axis() const override { return axis_; }
-  // Draws the whole layer's numbers anew.
+  // For clone(): makes the parameters of a module that has none, and draws the whole layer's numbers.
   void reset() override;
   // For torch::nn::Module's output.
   void pretty_print(std::ostream& stream) const override;
@@ -176,7 +176,7 @@ class ParallelEmbeddingImpl : public torch::nn::Cloneable<ParallelEmbeddingImpl>
   std::vector<ParameterDivision> divisions() const override;
   // The constructor's.
   const World& axis() const override { return axis_; }
-  // Draws the whole embedding's numbers anew.
+  // For clone(): makes the parameters of a module that has none, and draws the whole embedding's numbers.
   void reset() override;
   // For torch::nn::Module's output.
   void pretty_print(std::ostream& stream) const override;
@@ -217,11 +217,11 @@ torch::Tensor sequence_slice(const torch::Tensor& whole, const World& axis);
 //     return torch::layer_norm(x, {512}, of[0], of[1]);
 //   });
 //
-// `layer` is called for each of this rank's parts of the sequence, with as many parameters as are given. The results
-// are put together along dimension 1. Each rank sees its slice alone, so it has a part of the parameters' gradient. The
-// backward adds up all parts in order: the gradients are complete, and equal on all ranks. Their bits depend on
-// `parallel.parts`, which divide the sequence, and not on the number of ranks. Without sequence_parallel it is
-// layer(input, parameters).
+// `layer` is called for each of this rank's parts of the sequence, with as many parameters as are given. Undefined
+// ones, such as the bias of a norm without one, stay undefined. The results are put together along dimension 1. Each
+// rank sees its slice alone, so it has a part of the parameters' gradient. The backward adds up all parts in order: the
+// gradients are complete, and equal on all ranks. Their bits depend on `parallel.parts`, which divide the sequence, and
+// not on the number of ranks. Without sequence_parallel it is layer(input, parameters).
 torch::Tensor on_sequence_slices(
     const torch::Tensor& input, const std::vector<torch::Tensor>& parameters, const World& axis,
     const TensorParallelOptions& parallel,

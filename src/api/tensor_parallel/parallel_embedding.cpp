@@ -52,12 +52,14 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(torch::nn::EmbeddingOptions options
 void ParallelEmbeddingImpl::reset() {
   const layout::Range own = own_entries(options, axis_, parallel_.parts);
   const torch::nn::EmbeddingImpl whole(options);
+  options = whole.options;  // a padding_idx from the end becomes one from the start
   weight = register_parameter("weight", own_part(whole.weight, 0, {own}));
 }
 
 // Each entry comes from one rank, and the others add zeros: the sum is exact.
 Tensor ParallelEmbeddingImpl::forward(const Tensor& indices) {
   check_indices(indices, options.num_embeddings());
+  if (parallel_.sequence_parallel) check_sequence(kEmbedding, indices, axis_.size());
   const layout::Range own = own_entries(options, axis_, parallel_.parts);
   const Tensor elsewhere = indices.lt(own.begin).logical_or_(indices.ge(own.end));
   const int64_t padding = options.padding_idx().value_or(-1);
@@ -68,7 +70,6 @@ Tensor ParallelEmbeddingImpl::forward(const Tensor& indices) {
   if (axis_.size() == 1) return rows;
   const Tensor part = rows.masked_fill(elsewhere.unsqueeze(-1), 0);
   if (!parallel_.sequence_parallel) return differentiable::all_reduce(part, axis_, differentiable::ResultUse::Alike);
-  check_sequence(kEmbedding, part, axis_.size());
   return differentiable::reduce_scatter(part, axis_, 1);
 }
 

@@ -1,6 +1,7 @@
 #include "api/tensor_parallel/part_sum.h"
 
 #include "api/logit_passes.h"
+#include "base/error.h"
 
 namespace fsdp {
 
@@ -16,6 +17,16 @@ void append_rows(Tensors& to, const Tensor& rows) {
 // The ranks' own sums are in rank order on the CPU, in fp32.
 bool is_sum_of_ranks(const Tensors& own) {
   return own.size() == 1 && own[0].device().is_cpu() && own[0].scalar_type() == dtype_of_sums(own[0]);
+}
+
+// Other sizes could be broadcast to these.
+void check_same_shape(const Tensors& of_ranks, const Tensor& own) {
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    FSDP_CHECK(of_ranks[rank].sizes() == own.sizes(),
+               "A divided layer: rank {} of the axis has a slice of shape [{}] of each sum, and this rank one of [{}], "
+               "expected the same. Give all ranks of the axis the same data.",
+               rank, fmt::join(of_ranks[rank].sizes().slice(1), ", "), fmt::join(own.sizes().slice(1), ", "));
+  }
 }
 
 }  // namespace
@@ -43,7 +54,9 @@ Tensor slice_of_sum(const Tensors& own, World axis, int64_t dim) {
     for (const Tensor& part : own) slices.push_back(part.narrow(dim, rank * length, length));
     to_ranks.push_back(torch::stack(slices));
   }
-  for (const Tensor& of_rank : axis.all_to_all(to_ranks)) append_rows(parts, of_rank);
+  const Tensors of_ranks = axis.all_to_all(to_ranks);
+  check_same_shape(of_ranks, to_ranks[0]);
+  for (const Tensor& of_rank : of_ranks) append_rows(parts, of_rank);
   return added_in_order(parts);
 }
 

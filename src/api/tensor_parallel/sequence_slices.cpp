@@ -55,11 +55,12 @@ Tensor on_sequence_slices(const Tensor& input, const std::vector<Tensor>& parame
   const AxisParts parts = parts_of("on_sequence_slices", axis, parallel.parts);
   check_sequence("on_sequence_slices", input, parts.count);
   std::vector<Tensor> spread, results;
-  for (const Tensor& parameter : parameters) spread.push_back(OncePerPart::apply(parameter, axis, parts.count));
+  for (const Tensor& parameter : parameters)  // undefined: a norm without a bias
+    spread.push_back(parameter.defined() ? OncePerPart::apply(parameter, axis, parts.count) : Tensor());
   const int64_t length = input.size(1) / parts.count;
   for (int64_t part = 0; part < parts.count; ++part) {
     std::vector<Tensor> own;
-    for (const Tensor& parameter : spread) own.push_back(parameter.select(0, part));
+    for (const Tensor& parameter : spread) own.push_back(parameter.defined() ? parameter.select(0, part) : Tensor());
     results.push_back(layer(input.narrow(1, part * length, length).contiguous(), own));
   }
   return results.size() == 1 ? results[0] : torch::cat(results, 1);

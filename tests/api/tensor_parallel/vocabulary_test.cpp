@@ -97,6 +97,39 @@ TEST(DividedVocabulary, HasTheBitsOfOneProcessWithAllOptions) {
   });
 }
 
+// No loss, no gradients, and no NaN.
+TEST(DividedVocabulary, WithoutACountedTargetHasNoLoss) {
+  run_ranks(2, [](World& world) {
+    for (const int64_t rows : {0, 3}) {
+      for (const auto reduction : {LossReduction::Mean, LossReduction::Sum, LossReduction::None}) {
+        const HeadInputs inputs{torch::ones({rows, 4}), torch::ones({5, 4}), torch::full({rows}, -100, torch::kInt64)};
+        const HeadOutcome found = outcome_of_head(
+            inputs, inputs.weight,
+            {.label_smoothing = 0.1, .z_loss = 0.1, .reduction = reduction, .divided_over = world, .parts = 2});
+        EXPECT_EQ(found.loss.numel(), reduction == LossReduction::None ? rows : 1);
+        for (const Tensor& value : {found.loss, found.of_hidden, found.of_weight})
+          EXPECT_TRUE(torch::equal(value, torch::zeros_like(value)));
+      }
+    }
+  });
+}
+
+// The second backward makes the logits again.
+TEST(DividedVocabulary, HasTwoBackwardsOfOneGraph) {
+  run_ranks(2, [](World& world) {
+    const HeadInputs inputs = inputs_of({.entries = 67, .width = 7});
+    const Tensor hidden = inputs.hidden.clone().requires_grad_();
+    const Tensor weight = inputs.weight.narrow(0, world.rank() == 0 ? 0 : 34, world.rank() == 0 ? 34 : 33).clone();
+    weight.requires_grad_();
+    const Tensor loss = linear_cross_entropy(hidden, weight, inputs.targets, {.divided_over = world});
+    loss.backward({}, /*retain_graph=*/true);
+    const Tensor of_hidden = hidden.grad().clone(), of_weight = weight.grad().clone();
+    loss.backward();
+    EXPECT_TRUE(torch::equal(hidden.grad(), of_hidden * 2));
+    EXPECT_TRUE(torch::equal(weight.grad(), of_weight * 2));
+  });
+}
+
 TEST(DividedVocabulary, OfOnePartIsTheWhole) {
   run_ranks(1, [](World& world) { check_head(world, {.entries = 67, .width = 7}, 1, 1e-30); });
 }
