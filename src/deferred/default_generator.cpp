@@ -8,19 +8,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "deferred/recording.h"
 
 namespace fsdp::deferred {
 
 namespace {
 
-// An unlikely seed that follows from the state: FNV-1a (Fowler, Noll and Vo) of its bytes.
+// An unlikely seed that follows from the state.
 uint64_t mark_of(const torch::Tensor& state) {
-  uint64_t hash = 0xcbf2'9ce4'8422'2325;
-  for (const uint8_t byte : std::span(state.const_data_ptr<uint8_t>(), state.numel())) {
-    hash = (hash ^ byte) * 0x100'0000'01b3;
-  }
-  return hash;
+  Fnv1a hash;
+  for (const uint8_t byte : std::span(state.const_data_ptr<uint8_t>(), state.numel())) hash.add(uint64_t{byte});
+  return hash.value();
 }
 
 struct Waiting {

@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "engine/strategy_name.h"
 #include "fsdp/deferred_init.h"
 
@@ -54,23 +54,20 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
   }
 }
 
-// Equal names, shapes, strides and dtypes give equal numbers on every rank (FNV-1a).
+// Equal names, shapes, strides and dtypes give equal numbers on every rank.
 int64_t hash_of(const UnitSpec& spec, bool initialise) {
   const NamedUnit& unit = spec.tensors;
-  uint64_t hash = 14695981039346656037ull;
-  auto add = [&](std::string_view text) {
-    for (unsigned char byte : text) hash = (hash ^ byte) * 1099511628211ull;
-  };
-  add(fmt::format("{} {}", unit.name, toString(spec.dtype)));
+  Fnv1a hash;
+  hash.add(fmt::format("{} {}", unit.name, toString(spec.dtype)));
   for (const auto& [name, tensor] : unit.parameters) {
-    add(fmt::format("|{} {} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","),
-                    tensor.requires_grad()));
-    if (!initialise && is_deferred(tensor)) add(" has no value");
+    hash.add(fmt::format("|{} {} {} {}", name, fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","),
+                         tensor.requires_grad()));
+    if (!initialise && is_deferred(tensor)) hash.add(" has no value");
   }
   for (const auto& [name, tensor] : unit.buffers) {
-    add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
+    hash.add(fmt::format("|{} {} {}", name, fmt::join(tensor.sizes(), ","), toString(tensor.scalar_type())));
   }
-  return static_cast<int64_t>(hash);
+  return hash.word();
 }
 
 void check_same_units(const ModelSpec& spec, collectives::Group& group) {

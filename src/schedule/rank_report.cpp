@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/fnv1a.h"
+
 namespace fsdp::schedule {
 
 namespace {
@@ -76,9 +78,9 @@ RankReport unpack_report(std::span<const int64_t> words) {
 }
 
 int64_t hash_of(std::span<const int> numbers) {
-  uint64_t hash = 14695981039346656037u;
-  for (const int number : numbers) hash = (hash ^ static_cast<uint32_t>(number)) * 1099511628211u;
-  return static_cast<int64_t>(hash);
+  Fnv1a hash;
+  for (const int number : numbers) hash.add(uint64_t{static_cast<uint32_t>(number)});
+  return hash.word();
 }
 
 }  // namespace fsdp::schedule

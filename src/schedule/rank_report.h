@@ -44,7 +44,7 @@ size_t words_of_report(size_t units);
 void pack(const RankReport& report, std::span<int64_t> words);
 RankReport unpack_report(std::span<const int64_t> words);
 
-// FNV-1a, of plans for example.
+// A hash, for example of a plan.
 int64_t hash_of(std::span<const int> numbers);
 
 }  // namespace fsdp::schedule
