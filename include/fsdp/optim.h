@@ -250,11 +250,12 @@ struct MuonOptions {
 // It needs whole matrices. Unit by unit, each momentum is sent to one rank, and that rank sends the update to all. So
 // in a step each rank receives about twice the matrices' elements, and holds about one unit of them. Matrices are
 // divided among the ranks by work. `step` is a collective. On one kind of CPU the bits do not depend on the number of
-// ranks.
+// ranks. Matrices of divided layers (tensor_parallel.h) are put together over their axis, too: then the constructor and
+// `step` are collectives of the axis, and the update is that of the whole matrix.
 class Muon final : public PieceOptimizer {
  public:
   // Throws `Error` for a value out of range, a model without matrices, or a group's pattern that matches none of its
-  // parameters.
+  // parameters. Throws it also if ranks of a tensor axis have other divided matrices or units.
   explicit Muon(ShardedModel& model, MuonOptions options = {});
   // Sets the rate of all other parameters; `set_lr` sets that of the matrices.
   void set_adamw_lr(double lr);

@@ -164,7 +164,7 @@ void check_other_ranks(const std::vector<World>& tensor_worlds, const World& wor
 
 void add_axes(engine::Model& model, const std::vector<World>& tensor_worlds, const torch::nn::Module& module,
               const RankName& name_of) {
-  std::vector<std::shared_ptr<engine::OtherParts>> axes;
+  std::vector<std::shared_ptr<engine::DividingAxis>> axes;
   for (const World& axis : tensor_worlds) {
     auto parts = std::make_shared<TensorAxis>(axis, module);
     check_whole_values(model, *parts, name_of);

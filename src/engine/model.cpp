@@ -45,10 +45,9 @@ bool Model::trainable(size_t parameter) const {
   return unit.parameters[parameter - unit.first_piece].tensor().requires_grad();
 }
 
-bool Model::divided(size_t parameter) const {
+const AxisDivision* Model::division_of(size_t parameter, const DividingAxis& axis) const {
   const ShardedUnit& unit = unit_of(parameter);
-  const torch::Tensor& tensor = unit.parameters[parameter - unit.first_piece].tensor();
-  return std::ranges::any_of(axes_, [&](const auto& axis) { return axis->divides(tensor); });
+  return axis.division_of(unit.parameters[parameter - unit.first_piece].tensor());
 }
 
 std::vector<torch::Tensor> Model::gather_over(OtherParts& parts, const torch::Tensor& tensor) {

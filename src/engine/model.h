@@ -54,10 +54,10 @@ class Model {
   void scale_now() { parts_.scale_now(); }
   // The axes over which layers of the model are divided, in the same order on every rank. A sum over all parts goes
   // along one axis after the other.
-  void set_axes(std::vector<std::shared_ptr<OtherParts>> axes) { axes_ = std::move(axes); }
-  const std::vector<std::shared_ptr<OtherParts>>& axes() const { return axes_; }
-  // True if an axis divides the parameter.
-  bool divided(size_t parameter) const;
+  void set_axes(std::vector<std::shared_ptr<DividingAxis>> axes) { axes_ = std::move(axes); }
+  const std::vector<std::shared_ptr<DividingAxis>>& axes() const { return axes_; }
+  // Null: the axis does not divide the parameter.
+  const AxisDivision* division_of(size_t parameter, const DividingAxis& axis) const;
   // The other stages of a pipeline; null: there are none. Kept as long as its owner lives.
   void set_other_parts(std::weak_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
   // In a scope of step_in_backward whose backward has not begun.
@@ -140,7 +140,7 @@ class Model {
   Parts parts_;
   Events events_{parts_};
   std::shared_ptr<void> saves_;
-  std::vector<std::shared_ptr<OtherParts>> axes_;
+  std::vector<std::shared_ptr<DividingAxis>> axes_;
   std::weak_ptr<OtherParts> other_parts_;
 };
 

@@ -39,7 +39,7 @@ void refuse_steps_in_backward(const torch::Tensor& scaled) {
 
 // True if the other parts of the model are finite as well.
 bool all_parts_finite(engine::Model& model, bool finite) {
-  std::vector<std::shared_ptr<engine::OtherParts>> all = model.axes();
+  std::vector<std::shared_ptr<engine::OtherParts>> all(model.axes().begin(), model.axes().end());
   if (auto stages = model.other_parts()) all.push_back(std::move(stages));
   for (const auto& parts : all) {
     for (const torch::Tensor& other : model.gather_over(*parts, torch::tensor({finite})))

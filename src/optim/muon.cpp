@@ -5,9 +5,9 @@
 #include "base/names.h"
 #include "engine/model.h"
 #include "optim/adamw.h"
+#include "optim/model_matrices.h"
 #include "optim/newton_schulz.h"
 #include "optim/rule_on_pieces.h"
-#include "optim/whole_matrices.h"
 
 namespace fsdp {
 
@@ -31,18 +31,17 @@ double factor_of(MuonScale scale, const std::vector<int64_t>& shape) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-void update(const engine::Model& model, optim::WholeMatrices& wholes, const UpdateBatch& batch, const Settings& with,
-            const Method& method) {
+void update(optim::ModelMatrices& matrices, const UpdateBatch& batch, const Settings& with, const Method& method) {
   std::vector<MatrixPiece> updates;
   for (size_t i = 0; i < batch.pieces.size(); ++i) {
     const torch::Tensor momentum = batch.states[0][i].mul_(*with.momentum).add_(batch.gradients[i]);
     updates.push_back({batch.parameters[i] - batch.unit->first_piece,
                        method.nesterov ? batch.gradients[i].add(momentum, *with.momentum) : momentum.clone()});
   }
-  wholes.transform(*batch.unit, updates,
-                   [&](const torch::Tensor& matrix) { return optim::orthogonalized(matrix, method.dtype); });
+  matrices.transform(*batch.unit, updates,
+                     [&](const torch::Tensor& matrix) { return optim::orthogonalized(matrix, method.dtype); });
   for (size_t i = 0; i < batch.pieces.size(); ++i) {
-    const double factor = factor_of(method.scale, model.parameters()[batch.parameters[i]].shape);
+    const double factor = factor_of(method.scale, matrices.whole_shape(batch.parameters[i]));
     torch::Tensor piece = batch.pieces[i];
     piece.mul_(1 - *with.lr * *with.weight_decay).add_(updates[i].piece, -*with.lr * factor);
   }
@@ -53,27 +52,18 @@ bool is_matrix(const ShardedParameter& parameter, const MuonOptions& options) {
          matches_any(options.matrices, parameter.name) && !matches_any(options.not_matrices, parameter.name);
 }
 
-optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOptions& options) {
+optim::Rule muon_rule(const std::shared_ptr<engine::Model>& model, const MuonOptions& options,
+                      const std::vector<size_t>& matrices) {
   const Method method{options.nesterov, options.scale, options.dtype};
-  return {
-      .name = "Muon",
-      .defaults = {.patterns = {},
-                   .lr = options.lr,
-                   .weight_decay = options.weight_decay,
-                   .momentum = options.momentum},
-      .states = {{"momentum_buffer"}},
-      .element_wise = false,
-      .update = [=, wholes = std::make_shared<optim::WholeMatrices>(model->group())](
-                    const UpdateBatch& batch, const Settings& with) { update(*model, *wholes, batch, with, method); }};
-}
-
-void check_whole(const engine::Model& model, const std::vector<size_t>& matrices) {
-  for (size_t i : matrices) {
-    FSDP_CHECK(!model.divided(i),
-               "Muon: the matrix {} is divided among the ranks of a tensor axis, and Muon's update needs it whole. "
-               "Add its name to options.not_matrices, so that AdamW updates it, or use torch::nn::Linear for it.",
-               model.parameters()[i].name);
-  }
+  return {.name = "Muon",
+          .defaults = {.patterns = {},
+                       .lr = options.lr,
+                       .weight_decay = options.weight_decay,
+                       .momentum = options.momentum},
+          .states = {{"momentum_buffer"}},
+          .element_wise = false,
+          .update = [method, model, all = std::make_shared<optim::ModelMatrices>(*model, matrices)](
+                        const UpdateBatch& batch, const Settings& with) { update(*all, batch, with, method); }};
 }
 
 std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_ptr<engine::Model>& model,
@@ -88,9 +78,9 @@ std::vector<std::unique_ptr<optim::RuleOnPieces>> muon_rules(const std::shared_p
              "Muon: no parameter is a matrix: of two or more dimensions, its name matching '{}' and none of '{}'. "
              "Change these patterns, or use AdamW.",
              fmt::join(options.matrices, "', '"), fmt::join(options.not_matrices, "', '"));
-  check_whole(*model, matrices);
   std::vector<std::unique_ptr<optim::RuleOnPieces>> rules;
-  rules.push_back(std::make_unique<optim::RuleOnPieces>(model, muon_rule(model, options), options.groups, matrices));
+  rules.push_back(
+      std::make_unique<optim::RuleOnPieces>(model, muon_rule(model, options, matrices), options.groups, matrices));
   rules.push_back(std::make_unique<optim::RuleOnPieces>(model, optim::adamw_rule("Muon's AdamW", options.adamw),
                                                         options.adamw.groups, others));
   return rules;

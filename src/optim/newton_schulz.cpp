@@ -1,5 +1,7 @@
 #include "optim/newton_schulz.h"
 
+#include <algorithm>
+
 namespace fsdp::optim {
 
 namespace {
@@ -9,6 +11,11 @@ constexpr double kLinear = 3.4445, kCubic = -4.7750, kQuintic = 2.0315;
 constexpr double kSmallestNorm = 1e-7;  // keeps a zero matrix from becoming NaN
 
 }  // namespace
+
+int64_t newton_schulz_work(c10::IntArrayRef shape) {
+  const int64_t numel = c10::multiply_integers(shape);
+  return numel * std::min(shape[0], numel / shape[0]);
+}
 
 torch::Tensor orthogonalized(const torch::Tensor& matrix, torch::ScalarType dtype) {
   // The Gram matrix is formed along the shorter side: fewer products.

@@ -1,18 +1,11 @@
 #include "optim/whole_matrices.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace fsdp::optim {
 
 namespace {
-
-// The products of a Newton-Schulz step, up to a factor.
-int64_t work_of(const engine::ShardedUnit& unit, size_t parameter) {
-  const int64_t rows = unit.shapes[parameter].sizes[0], numel = unit.layout.numel_of(parameter);
-  return numel * std::min(rows, numel / rows);
-}
 
 // The most elements of the matrices that one rank holds: messages are equally long on all.
 int64_t largest_part(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces, int ranks) {
@@ -25,42 +18,20 @@ int64_t largest_part(const engine::ShardedUnit& unit, const std::vector<MatrixPi
   return largest;
 }
 
-// `whole` holds the parameter's elements in their own memory order.
-void apply(const MatrixFunction& function, const engine::Shape& shape, const torch::Tensor& whole) {
-  const torch::Tensor tensor = whole.as_strided(shape.sizes, shape.strides);
-  tensor.copy_(function(tensor.flatten(1).contiguous()).view(shape.sizes));
-}
-
 }  // namespace
 
 void WholeMatrices::transform(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
-                              const MatrixFunction& function) {
-  const std::vector<int> workers = choose_workers(unit, pieces);
+                              const std::vector<int64_t>& work, const MatricesFunction& function) {
+  const std::vector<int> workers = shares_.assign(work);
   const std::vector<torch::Tensor> wholes = gather(unit, pieces, workers);
+  std::vector<UnitMatrix> own;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (wholes[i].defined()) apply(function, unit.shapes[pieces[i].parameter], wholes[i]);
+    if (!wholes[i].defined()) continue;
+    const engine::Shape& shape = unit.shapes[pieces[i].parameter];
+    own.push_back({pieces[i].parameter, wholes[i].as_strided(shape.sizes, shape.strides)});
   }
+  function(own);
   for (int worker = 0; worker < group_.size(); ++worker) give_back(unit, pieces, workers, worker, wholes);
-}
-
-std::vector<int> WholeMatrices::choose_workers(const engine::ShardedUnit& unit,
-                                               const std::vector<MatrixPiece>& pieces) {
-  std::vector<size_t> order(pieces.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return work_of(unit, pieces[a].parameter) > work_of(unit, pieces[b].parameter);
-  });
-  std::vector<int64_t> work_here(group_.size());
-  std::vector<int> ranks(group_.size()), workers(pieces.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  for (size_t i : order) {
-    workers[i] = *std::min_element(ranks.begin(), ranks.end(), [&](int a, int b) {
-      return std::pair(work_here[a], work_so_far_[a]) < std::pair(work_here[b], work_so_far_[b]);
-    });
-    work_here[workers[i]] += work_of(unit, pieces[i].parameter);
-    work_so_far_[workers[i]] += work_of(unit, pieces[i].parameter);
-  }
-  return workers;
 }
 
 std::vector<torch::Tensor> WholeMatrices::gather(const engine::ShardedUnit& unit,

@@ -15,6 +15,7 @@
 
 #include "collectives/group.h"
 #include "engine/sharded_unit.h"
+#include "optim/work_shares.h"
 
 namespace fsdp::optim {
 
@@ -24,21 +25,25 @@ struct MatrixPiece {
   torch::Tensor piece;   // 1-D, maybe empty; overwritten by this rank's part of the result
 };
 
-// From [rows, columns], contiguous, to the same shape. A parameter of more dimensions is a matrix of its first one by
-// all others.
-using MatrixFunction = std::function<torch::Tensor(const torch::Tensor& matrix)>;
+// A matrix that this rank works on, in the shape and with the strides of the unit's parameter; to be overwritten by the
+// result.
+struct UnitMatrix {
+  size_t parameter = 0;  // within the unit
+  torch::Tensor values;
+};
+// Called once, also for none.
+using MatricesFunction = std::function<void(const std::vector<UnitMatrix>& matrices)>;
 
 class WholeMatrices {
  public:
-  explicit WholeMatrices(collectives::Group& group) : group_(group), work_so_far_(group.size()) {}
+  explicit WholeMatrices(collectives::Group& group) : group_(group), shares_(group.size()) {}
 
-  // Applies `function` to each of some matrices of a unit, the same ones on every rank.
+  // Applies `function` to some matrices of a unit, the same ones on every rank. `work[i]` is that of pieces[i]
+  // (newton_schulz_work).
   void transform(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
-                 const MatrixFunction& function);
+                 const std::vector<int64_t>& work, const MatricesFunction& function);
 
  private:
-  // Which rank does each: the largest first, to the rank that has least to do in this unit, then so far.
-  std::vector<int> choose_workers(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces);
   // The matrices that this rank works on, flat in their own memory order; the others are undefined.
   std::vector<torch::Tensor> gather(const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
                                     const std::vector<int>& workers);
@@ -46,7 +51,7 @@ class WholeMatrices {
                  const std::vector<int>& workers, int worker, const std::vector<torch::Tensor>& wholes);
 
   collectives::Group& group_;
-  std::vector<int64_t> work_so_far_;  // of each rank
+  WorkShares shares_;
 };
 
 }  // namespace fsdp::optim

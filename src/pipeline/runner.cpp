@@ -236,7 +236,8 @@ void Runner::run_weight_gradients(Call& call, int stage, int micro_batch) {
 double Runner::clip(double max_norm, double norm_type) {
   const ModelScopes models(root());
   if (models.empty()) {
-    auto parts = tensor_axes_of(root());
+    const auto axes = tensor_axes_of(root());
+    std::vector<std::shared_ptr<engine::OtherParts>> parts(axes.begin(), axes.end());
     parts.push_back(parts_);
     return optim::clip_plain_gradients(root().parameters(), parts, max_norm, norm_type);
   }

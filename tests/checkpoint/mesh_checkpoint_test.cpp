@@ -43,7 +43,7 @@ void expect_same_state(MeshTraining& found, MeshTraining& expected) {
 class MeshCheckpoints : public ::testing::TestWithParam<MeshShape> {};
 
 TEST_P(MeshCheckpoints, LoadOnOneRankAndBack) {
-  const MeshShape shape = GetParam(), one{.tied = shape.tied};
+  const MeshShape shape = GetParam(), one{.tied = shape.tied, .muon = shape.muon};
   const ScratchDirectory scratch;
   const fs::path from_one = scratch.path() / "one", from_mesh = scratch.path() / "mesh", back = scratch.path() / "back";
   run_ranks(1, [&](World& world) {
@@ -88,6 +88,12 @@ INSTANTIATE_TEST_SUITE_P(OfTiedBlocks, MeshCheckpoints,
                          ::testing::Values(MeshShape{2, 2, 1, 1, Strategy::FullShard, true},
                                            MeshShape{1, 3, 1, 1, Strategy::FullShard, true},
                                            MeshShape{2, 2, 1, 2, Strategy::FullShard, true}),
+                         [](const auto& info) { return info.param.name(); });
+
+INSTANTIATE_TEST_SUITE_P(OfMuon, MeshCheckpoints,
+                         ::testing::Values(MeshShape{.data = 2, .tensor = 2, .muon = true},
+                                           MeshShape{.pipeline = 2, .tensor = 4, .muon = true},
+                                           MeshShape{.data = 2, .pipeline = 2, .tensor = 2, .muon = true}),
                          [](const auto& info) { return info.param.name(); });
 
 // A run that was saved on 2 x 2 x 2 goes on, on 4 x 1 x 2, as if it had not ended.

@@ -80,6 +80,11 @@ ShardedModel shard_stage(Pipeline& pipeline, World data, const MeshShape& shape)
   return shard(pipeline.stage(), data, {.strategy = shape.strategy});
 }
 
+std::unique_ptr<Optimizer> make_optimizer(ShardedModel& sharded, const MeshShape& shape) {
+  if (!shape.muon) return std::make_unique<AdamW>(sharded, AdamWOptions{.lr = 1e-2});
+  return std::make_unique<Muon>(sharded, MuonOptions{.lr = 1e-2, .not_matrices = {"no name"}});
+}
+
 }  // namespace
 
 MeshTraining::MeshTraining(World& world, const MeshShape& shape, int seed)
@@ -87,7 +92,7 @@ MeshTraining::MeshTraining(World& world, const MeshShape& shape, int seed)
       shape(shape),
       pipeline(make_pipeline(mesh, shape, seed)),
       sharded(shard_stage(pipeline, mesh["data"], shape)),
-      optimizer(sharded, {.lr = 1e-2}) {}
+      optimizer(make_optimizer(sharded, shape)) {}
 
 void MeshTraining::step_to(int last) {
   for (; steps < last; ++steps) {
@@ -103,17 +108,19 @@ void MeshTraining::step_to(int last) {
       return torch::nn::functional::cross_entropy(output.flatten(0, 1), target.flatten());
     };
     pipeline.step(words, targets, loss);
-    optimizer.step();
-    optimizer.zero_grad();
+    optimizer->step();
+    optimizer->zero_grad();
   }
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> MeshTraining::state() {
   NamedTensors all = sharded.full_state();
-  const auto state = optimizer.state();
+  const auto state = optimizer->state();
   for (size_t i = 0; i < sharded.parameters().size(); ++i) {
     const std::string& name = sharded.parameters()[i].name;
-    for (const auto& one : state.elements) all.emplace_back(one.name + " " + name, one.tensors[i].clone());
+    for (const auto& one : state.elements) {
+      if (one.tensors[i].defined()) all.emplace_back(one.name + " " + name, one.tensors[i].clone());
+    }
     for (const auto& one : state.scalars) all.emplace_back(one.name + " " + name, one.tensors[i].clone());
   }
   return all;

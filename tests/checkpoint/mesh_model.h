@@ -3,6 +3,7 @@
 
 #include <fsdp/fsdp.h>
 
+#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -14,11 +15,13 @@ struct MeshShape {
   int data = 1, pipeline = 1, tensor = 1, stages_per_rank = 1;
   Strategy strategy = Strategy::FullShard;
   bool tied = false;  // another model, without divided layers
+  bool muon = false;  // of all matrices, in place of AdamW
 
   int ranks() const { return data * pipeline * tensor; }
   std::string name() const {
     return std::to_string(data) + "x" + std::to_string(pipeline) + "x" + std::to_string(tensor) + "x" +
-           std::to_string(stages_per_rank) + (strategy == Strategy::FullShard ? "" : "_NoShard");
+           std::to_string(stages_per_rank) + (strategy == Strategy::FullShard ? "" : "_NoShard") +
+           (muon ? "_Muon" : "");
   }
   friend void PrintTo(const MeshShape& one, std::ostream* out) { *out << one.name(); }
 };
@@ -30,7 +33,7 @@ class MeshTraining {
 
   // All data ranks train on the same batch.
   void step_to(int last);
-  Checkpoint checkpoint() { return {.model = &sharded, .optimizer = &optimizer, .step = steps, .mesh = mesh}; }
+  Checkpoint checkpoint() { return {.model = &sharded, .optimizer = optimizer.get(), .step = steps, .mesh = mesh}; }
   // Parameters, buffers and the optimizer's state, whole. On one rank.
   std::vector<std::pair<std::string, torch::Tensor>> state();
 
@@ -38,7 +41,7 @@ class MeshTraining {
   MeshShape shape;
   Pipeline pipeline;
   ShardedModel sharded;
-  AdamW optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   int steps = 0;
 };
 

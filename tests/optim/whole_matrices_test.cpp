@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include "engine/model.h"
+#include "optim/divided_matrices.h"
+#include "optim/newton_schulz.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 
@@ -23,6 +25,16 @@ std::vector<MatrixPiece> matrices_of(const engine::Model& model, const engine::S
   return pieces;
 }
 
+// Calls `function` for each matrix.
+void transform(WholeMatrices& wholes, const engine::ShardedUnit& unit, const std::vector<MatrixPiece>& pieces,
+               const MatrixFunction& function) {
+  std::vector<int64_t> work;
+  for (const MatrixPiece& one : pieces) work.push_back(newton_schulz_work(unit.shapes[one.parameter].sizes));
+  wholes.transform(unit, pieces, work, [&](const std::vector<UnitMatrix>& own) {
+    for (const UnitMatrix& one : own) apply(function, one.values);
+  });
+}
+
 torch::Tensor reversed(const torch::Tensor& matrix) { return matrix.flip({0, 1}); }
 
 // Blocks have matrices of 96 x 32, 32 x 32, 128 x 32 and 32 x 128.
@@ -39,7 +51,7 @@ void expect_work(int ranks, const std::vector<int64_t>& expected) {
     int64_t work = 0;
     for (const auto& unit : model.units()) {
       if (unit->name.find("blocks") == std::string::npos) continue;
-      wholes.transform(*unit, matrices_of(model, *unit), [&](const torch::Tensor& matrix) {
+      transform(wholes, *unit, matrices_of(model, *unit), [&](const torch::Tensor& matrix) {
         work += matrix.numel() * std::min(matrix.size(0), matrix.size(1));
         return matrix;
       });
@@ -67,7 +79,7 @@ TEST(WholeMatrices, EveryRankGetsItsPiecesOfTheResult) {
       WholeMatrices wholes(model.group());
       for (const auto& unit : model.units()) {
         const auto pieces = matrices_of(model, *unit);
-        wholes.transform(*unit, pieces, reversed);
+        transform(wholes, *unit, pieces, reversed);
         for (const MatrixPiece& one : pieces) {
           const ShardedParameter& parameter = model.parameters()[unit->first_piece + one.parameter];
           const torch::Tensor flat = reversed(expected[parameter.name].detach()).flatten();

@@ -89,12 +89,15 @@ TensorAxis::TensorAxis(World axis, const torch::nn::Module& module) : axis_(std:
   const std::vector<torch::Tensor> ends = axis_.all_gather(message_of(parameters));
   int64_t at = 0;
   for (const DividedParameter& one : parameters) {
-    std::vector<layout::Range>& shared = shared_[one.tensor.unsafeGetTensorImpl()];
+    Divided& divided = divided_[one.tensor.unsafeGetTensorImpl()];
+    divided = {.division = {.shape = one.division.shape, .dim = one.division.dim, .ranges = {}}, .shared = {}};
+    divided.division.ranges.resize(ends.size());
     int64_t own = 0;
     for (const auto& [begin, end] : one.division.ranges) {
-      for (int rank = 0; rank < axis_.rank(); ++rank) {
+      for (int rank = 0; rank < axis_.size(); ++rank) {
         const int64_t* theirs = ends[rank].const_data_ptr<int64_t>() + at;
-        add_shared(one, {begin, end}, own, {theirs[0], theirs[1]}, shared);
+        divided.division.ranges[rank].push_back({theirs[0], theirs[1]});
+        if (rank < axis_.rank()) add_shared(one, {begin, end}, own, {theirs[0], theirs[1]}, divided.shared);
       }
       own += end - begin;
       at += 2;
@@ -103,17 +106,22 @@ TensorAxis::TensorAxis(World axis, const torch::nn::Module& module) : axis_(std:
 }
 
 std::vector<layout::Range> TensorAxis::counted_elsewhere(const torch::Tensor& parameter) const {
-  const auto found = shared_.find(parameter.unsafeGetTensorImpl());
-  if (found != shared_.end()) return found->second;
+  const auto found = divided_.find(parameter.unsafeGetTensorImpl());
+  if (found != divided_.end()) return found->second.shared;
   return axis_.rank() == 0 ? std::vector<layout::Range>() : std::vector<layout::Range>{{0, parameter.numel()}};
 }
 
-bool TensorAxis::divides(const torch::Tensor& parameter) const {
-  return shared_.contains(parameter.unsafeGetTensorImpl());
+const engine::AxisDivision* TensorAxis::division_of(const torch::Tensor& parameter) const {
+  const auto found = divided_.find(parameter.unsafeGetTensorImpl());
+  return found == divided_.end() ? nullptr : &found->second.division;
 }
 
-std::vector<std::shared_ptr<engine::OtherParts>> tensor_axes_of(const torch::nn::Module& module) {
-  std::vector<std::shared_ptr<engine::OtherParts>> all;
+void TensorAxis::exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from) {
+  axis_.state()->group().tensors().exchange(to, from, "exchanges parts of matrices");
+}
+
+std::vector<std::shared_ptr<engine::DividingAxis>> tensor_axes_of(const torch::nn::Module& module) {
+  std::vector<std::shared_ptr<engine::DividingAxis>> all;
   for (World& axis : tensor_worlds_of(module)) all.push_back(std::make_shared<TensorAxis>(axis, module));
   return all;
 }
@@ -124,7 +132,8 @@ double clip_grad_norm_(const torch::nn::Module& module, double max_norm, double 
     FSDP_CHECK(engine::Model::of(parameter) == nullptr,
                "clip_grad_norm_: the module is sharded. Call clip_grad_norm_ of its ShardedModel.");
   }
-  return optim::clip_plain_gradients(parameters, tensor_axes_of(module), max_norm, norm_type);
+  const auto axes = tensor_axes_of(module);
+  return optim::clip_plain_gradients(parameters, {axes.begin(), axes.end()}, max_norm, norm_type);
 }
 
 }  // namespace fsdp

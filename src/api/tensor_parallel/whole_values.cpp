@@ -36,7 +36,7 @@ std::map<std::string, int64_t> hashes_of_pieces(const engine::Model& model, cons
   for (const auto& unit : model.units()) {
     for (size_t i = 0; i < unit->parameters.size(); ++i) {
       const size_t number = unit->first_piece + i;
-      if (axis.divides(unit->parameters[i].tensor()) || (!missing.empty() && missing[number])) continue;
+      if (axis.division_of(unit->parameters[i].tensor()) != nullptr || (!missing.empty() && missing[number])) continue;
       hashes[model.parameters()[number].name] = hash_of_piece(model.parameters()[number]);
     }
   }
