@@ -149,33 +149,43 @@ std::string bytes_of_file(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A Hugging Face file of one rank, loaded on a mesh and saved there: the same bytes.
+// A Hugging Face file of one rank, loaded on a mesh and saved there: the same bytes. So are those after a step, which
+// uses each row where it belongs.
 TEST(MeshPretrained, FilesHaveTheBytesOfOneRank) {
   const ScratchDirectory scratch;
   const PretrainedOptions options{.transposed = {"*.qkv.weight", "*.down.weight"}};
   run_ranks(1, [&](World& world) {
     for (const bool tied : {false, true}) {
       MeshTraining run(world, {.tied = tied}, 3);
-      save_pretrained(scratch.path() / (tied ? "tied" : "one"), run.sharded, tied ? PretrainedOptions{} : options);
+      const PretrainedOptions with = tied ? PretrainedOptions{} : options;
+      save_pretrained(scratch.path() / (tied ? "tied" : "one"), run.sharded, with);
+      run.step_to(1);
+      save_pretrained(scratch.path() / (tied ? "tied_after" : "one_after"), run.sharded, with);
     }
   });
   const std::vector<MeshShape> shapes{
       {2, 2, 2}, {1, 2, 4}, {1, 2, 2, 2}, {2, 1, 4}, {2, 2, 1, 1, Strategy::FullShard, true}};
   for (const MeshShape& shape : shapes) {
     SCOPED_TRACE(shape.name());
-    const fs::path from = scratch.path() / (shape.tied ? "tied" : "one"), to = scratch.path() / ("to" + shape.name());
+    const std::string name = shape.tied ? "tied" : "one";
+    const fs::path from = scratch.path() / name, to = scratch.path() / ("to" + shape.name());
+    const fs::path from_after = scratch.path() / (name + "_after"),
+                   to_after = scratch.path() / ("after" + shape.name());
     run_ranks(shape.ranks(), [&](World& world) {
       MeshTraining run(world, shape, 7);
       PretrainedOptions on_mesh = shape.tied ? PretrainedOptions{} : options;
       on_mesh.mesh = run.mesh;
       load_pretrained(from, run.sharded, on_mesh);
       save_pretrained(to, run.sharded, on_mesh);
+      run.step_to(1);
+      save_pretrained(to_after, run.sharded, on_mesh);
       on_mesh.transposed.push_back("none.*");
       EXPECT_THAT(message_of<Error>([&] { load_pretrained(from, run.sharded, on_mesh); }),
                   HasSubstr("the pattern 'none.*' of transposed matches no parameter"));
     });
     EXPECT_FALSE(bytes_of_file(from / "model.safetensors").empty());
     EXPECT_EQ(bytes_of_file(to / "model.safetensors") == bytes_of_file(from / "model.safetensors"), true);
+    EXPECT_EQ(bytes_of_file(to_after / "model.safetensors") == bytes_of_file(from_after / "model.safetensors"), true);
   }
 }
 

@@ -101,17 +101,21 @@ TEST(ParallelLayers, OfAnySizeHaveTheBitsOfOneProcess) {
 }
 
 // pytorch#168058: other first values than those of one process.
-TEST(ParallelLayers, HaveTheFirstValuesOfPlainOnesAndLeaveTheGeneratorInTheSameState) {
-  run_ranks(2, [](World& world) {
+class FirstValues : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, FirstValues, ::testing::Values(1, 2, 4), ::testing::PrintToStringParamName());
+
+TEST_P(FirstValues, AreThoseOfPlainLayersAndLeaveTheGeneratorInTheSameState) {
+  run_ranks(GetParam(), [](World& world) {
     const auto make_plain = [] {
       return nn::Sequential(nn::Embedding(nn::EmbeddingOptions(13, 6).padding_idx(2)), nn::Linear(6, 8),
-                            nn::Linear(8, 5), nn::Linear(nn::LinearOptions(6, 4).bias(false)));
+                            nn::Linear(8, 5), nn::Linear(nn::LinearOptions(6, 4).bias(false)), nn::Linear(4, 12));
     };
     const auto make_divided = [world] {
-      return nn::Sequential(ParallelEmbedding(nn::EmbeddingOptions(13, 6).padding_idx(2), world),
-                            ColumnParallelLinear(nn::LinearOptions(6, 8), world),
-                            RowParallelLinear(nn::LinearOptions(8, 5), world),
-                            ColumnParallelLinear(nn::LinearOptions(6, 4).bias(false), world));
+      return nn::Sequential(
+          ParallelEmbedding(nn::EmbeddingOptions(13, 6).padding_idx(2), world),
+          ColumnParallelLinear(nn::LinearOptions(6, 8), world), RowParallelLinear(nn::LinearOptions(8, 5), world),
+          ColumnParallelLinear(nn::LinearOptions(6, 4).bias(false), world),
+          ColumnParallelLinear(nn::LinearOptions(4, 12), world, TensorParallelOptions{.blocks = {{4}, {2, 2}, {4}}}));
     };
     torch::manual_seed(3);
     auto plain = make_plain();
@@ -137,22 +141,25 @@ TEST(ParallelLayers, HaveTheFirstValuesOfPlainOnesAndLeaveTheGeneratorInTheSameS
 }
 
 // ms-swift#7944: dropout of tensor that ranks have whole, with numbers of the micro-batch.
-TEST(ParallelLayers, OfDroppedActivationsHaveTheBitsOfOneProcess) {
-  run_ranks(2, [](World& world) {
+class DroppedActivations : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DroppedActivations, ::testing::Values(2, 4), ::testing::PrintToStringParamName());
+
+TEST_P(DroppedActivations, HaveTheBitsOfOneProcess) {
+  run_ranks(GetParam(), [](World& world) {
     const auto outputs_of = [](const World& axis) {
-      auto up = made<ColumnParallelLinear>(nn::LinearOptions(16, 64), axis, {.parts = 2});
-      auto down = made<RowParallelLinear>(nn::LinearOptions(64, 16), axis, {.parts = 2});
+      auto up = made<ColumnParallelLinear>(nn::LinearOptions(16, 64), axis, {.parts = 4});
+      auto down = made<RowParallelLinear>(nn::LinearOptions(64, 16), axis, {.parts = 4});
       seed_micro_batch(1, 2, 3);
       const Tensor dropped = torch::dropout(down(torch::gelu(up(numbers({6, 16}, 1)))), 0.5, true);
       dropped.square().sum().backward();
-      return std::pair(dropped.detach(), part_of(torch::empty({64, 16}), up->divisions()[0]).sizes().vec());
+      return dropped.detach();
     };
-    const Tensor found = outputs_of(world).first, expected = outputs_of(one_rank_of(world)).first;
+    const Tensor found = outputs_of(world), expected = outputs_of(one_rank_of(world));
     EXPECT_TRUE(torch::equal(found, expected));
     EXPECT_GT(found.eq(0).sum().item<int64_t>(), 0);
     // Megatron-DeepSpeed#276: one rank had drawn more.
     const auto of_ranks = world.all_gather(torch::rand({4}));
-    EXPECT_TRUE(torch::equal(of_ranks[0], of_ranks[1]));
+    for (const Tensor& of_rank : of_ranks) EXPECT_TRUE(torch::equal(of_rank, of_ranks[0]));
   });
 }
 

@@ -87,25 +87,29 @@ TEST(TensorParallel, GoesWithShardingOverAnotherAxis) {
   run_ranks(4, [](World& world) {
     const Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
     World data = mesh["data"], alone = alone_in(world);
-    const TensorParallelOptions options{.parts = kParts};
-    DividedModel divided = model_over(mesh["tensor"], options), whole = model_over(alone, options);
-    const auto divisions = divisions_of(divided);
-    ShardedModel sharded = shard(divided, data), expected = shard(whole, alone);
-    AdamW optimizer(sharded, {.lr = 1e-2}), expected_optimizer(expected, {.lr = 1e-2});
-    sharded.set_gradient_divisor(2), expected.set_gradient_divisor(2);
-    for (int step = 0; step < 3; ++step) {
-      const auto backward_of = [&](DividedModel& model, int64_t micro_batch) {
-        const auto [input, targets] = batch_of(step * 2 + micro_batch);
-        model.loss(input, targets).backward();
-      };
-      backward_of(divided, mesh.coordinate("data"));
-      for (const int64_t micro_batch : {0, 1}) backward_of(whole, micro_batch);
-      optimizer.step(), optimizer.zero_grad();
-      expected_optimizer.step(), expected_optimizer.zero_grad();
+    // Each layer and each norm is a unit, which is freed after its use.
+    const Options by_layer{.units = units_by([](const std::string& name, const auto&) { return name != "tokens"; })};
+    for (const bool sequence_parallel : {false, true}) {
+      const TensorParallelOptions options{.parts = kParts, .sequence_parallel = sequence_parallel};
+      DividedModel divided = model_over(mesh["tensor"], options), whole = model_over(alone, options);
+      const auto divisions = divisions_of(divided);
+      ShardedModel sharded = shard(divided, data, by_layer), expected = shard(whole, alone);
+      AdamW optimizer(sharded, {.lr = 1e-2}), expected_optimizer(expected, {.lr = 1e-2});
+      sharded.set_gradient_divisor(2), expected.set_gradient_divisor(2);
+      for (int step = 0; step < 3; ++step) {
+        const auto backward_of = [&](DividedModel& model, int64_t micro_batch) {
+          const auto [input, targets] = batch_of(step * 2 + micro_batch);
+          model.loss(input, targets).backward();
+        };
+        backward_of(divided, mesh.coordinate("data"));
+        for (const int64_t micro_batch : {0, 1}) backward_of(whole, micro_batch);
+        optimizer.step(), optimizer.zero_grad();
+        expected_optimizer.step(), expected_optimizer.zero_grad();
+      }
+      const auto scope = sharded.full_parameters();
+      const auto expected_scope = expected.full_parameters();
+      expect_parts(weights_of(divided), weights_of(whole), divisions);
     }
-    const auto scope = sharded.full_parameters();
-    const auto expected_scope = expected.full_parameters();
-    expect_parts(weights_of(divided), weights_of(whole), divisions);
   });
 }
 
