@@ -90,6 +90,17 @@ enum class PipelineSchedule {
   ZeroBubble,             // ZB-H1: weight gradients fill the idle time, a third of which is left
 };
 
+// How often the parameters of a sharded stage are gathered. The bits are the same.
+enum class GatherEvery {
+  // As the strategy says: each forward and each backward of a micro-batch gathers the units that it uses, one after the
+  // other and ahead of their use. With FullShard, Options::buffers units are full at once.
+  MicroBatch,
+  // Once: the schedule gathers all units of a stage one pass before the stage's first, and releases them after its last
+  // pass that reads parameters. Fewer messages; the whole stage is full meanwhile. For strategies that divide
+  // parameters.
+  Step,
+};
+
 // Options of Pipeline. The same on every rank.
 struct PipelineOptions {
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;  // the order of passes
@@ -97,6 +108,7 @@ struct PipelineOptions {
   int stages_per_rank = 1;
   // Blocks of each stage. Empty: such that the largest sum of costs is least.
   std::vector<int> cuts = {};
+  GatherEvery gathers = GatherEvery::MicroBatch;  // of stages that are sharded
 };
 
 // The last step of a pipeline.
@@ -109,7 +121,8 @@ struct PipelineReport {
   std::vector<double> costs;       // seconds of a forward and a backward of each block, measured in the first step
   std::vector<int> measured_cuts;  // the cuts of equal measured costs
   // The schedule: a line per rank. "2F0" is stage 2, forward, micro-batch 0. PyTorch's text
-  // (torch.distributed.pipelining), with sends and receives.
+  // (torch.distributed.pipelining), with sends and receives, and with the gathers (UNSHARD) and releases (RESHARD) of
+  // GatherEvery::Step. Gathers and reductions inside of passes have no actions of their own.
   std::string schedule;
 };
 

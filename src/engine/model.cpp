@@ -27,6 +27,8 @@ std::shared_ptr<Model> Model::of(const torch::Tensor& parameter) {
   return storage != nullptr ? std::static_pointer_cast<Model>(storage->link()->model.lock()) : nullptr;
 }
 
+int Model::unit_holding(const torch::Tensor& parameter) { return interpose::UnitStorage::of(parameter)->unit(); }
+
 ShardedUnit& Model::unit_of(size_t parameter) const {
   const auto behind = std::upper_bound(units().begin(), units().end(), parameter,
                                        [](size_t index, const auto& unit) { return index < unit->first_piece; });
@@ -188,6 +190,18 @@ std::optional<int64_t> Model::begin_micro_batch(int64_t number) {
 void Model::end_micro_batch(std::optional<int64_t> outer) noexcept {
   const std::lock_guard lock(parts_.mutex);
   parts_.driver.end_micro_batch(outer);
+}
+
+void Model::hold(std::span<const int> units) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.note_backward();
+  if (parts_.full_scope == nullptr) parts_.driver.hold(units);
+}
+
+void Model::let_go(std::span<const int> units) {
+  const std::lock_guard lock(parts_.mutex);
+  parts_.note_backward();
+  if (parts_.full_scope == nullptr) parts_.driver.let_go(units);
 }
 
 void Model::begin_no_sync() {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,8 @@ class Model {
   static std::shared_ptr<Model> make(ModelSpec spec);
   // The model that holds the parameter; null: it is not sharded.
   static std::shared_ptr<Model> of(const torch::Tensor& parameter);
+  // The number of the unit that holds this parameter of a model.
+  static int unit_holding(const torch::Tensor& parameter);
 
   collectives::Group& group() const { return *parts_.group; }
   int shards() const { return parts_.shards; }
@@ -102,6 +105,9 @@ class Model {
   // In between, events belong to the micro-batch of this name. Returns the name before, which the end takes.
   std::optional<int64_t> begin_micro_batch(int64_t number);
   void end_micro_batch(std::optional<int64_t> outer) noexcept;
+  // StepDriver::hold. Does nothing in a scope of full parameters, where all are full.
+  void hold(std::span<const int> units);
+  void let_go(std::span<const int> units);
   // In between, backwards add to this rank's own gradients. May be nested.
   void begin_no_sync();
   void end_no_sync() noexcept;

@@ -12,6 +12,7 @@
 #include "optim/clip.h"
 #include "optim/clip_plain.h"
 #include "pipeline/action_error.h"
+#include "pipeline/stage_shards.h"
 #include "pipeline/tags.h"
 #include "stages/cuts.h"
 #include "stages/rewrites.h"
@@ -29,13 +30,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The forwards and their messages alone. They have an order that every rank can follow, as the whole has.
+// The forwards alone, with their messages and gathers. They have an order that every rank can follow, as the whole has.
 StageSchedule forwards_of(StageSchedule schedule) {
-  for (auto& actions : schedule.ranks) {
-    std::erase_if(actions, [](const StageAction& action) {
-      return action.kind != Kind::Forward && action.kind != Kind::SendForward && action.kind != Kind::ReceiveForward;
-    });
-  }
+  const auto is_of_backward = [](const StageAction& action) {
+    return (is_pass(action.kind) && action.kind != Kind::Forward) || action.kind == Kind::SendBackward ||
+           action.kind == Kind::ReceiveBackward;
+  };
+  for (auto& actions : schedule.ranks) std::erase_if(actions, is_of_backward);
   return schedule;
 }
 
@@ -59,15 +60,21 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
   report_.cuts = layout_.cuts;
 }
 
-const StageSchedule& Runner::schedule_for(int micro_batches, bool with_backward) {
-  if (const auto known = schedules_.find({micro_batches, with_backward}); known != schedules_.end())
-    return known->second;
+Runner::ScheduleKey Runner::key_of(const ModelScopes& models, int micro_batches, bool with_backward) const {
+  return {.micro_batches = micro_batches,
+          .with_backward = with_backward,
+          .gathers = !models.empty() && options_.gathers == GatherEvery::Step};
+}
+
+const StageSchedule& Runner::schedule_for(const ScheduleKey& key) {
+  if (const auto known = schedules_.find(key); known != schedules_.end()) return known->second;
   const auto generate = stages::named_schedule(name_of(options_.schedule)).generate;
   StageSchedule schedule =
-      stages::add_messages(stages::without_idle(generate(layout_.ranks, options_.stages_per_rank, micro_batches)));
+      stages::add_messages(stages::without_idle(generate(layout_.ranks, options_.stages_per_rank, key.micro_batches)));
+  if (key.gathers) schedule = stages::add_gathers(schedule);
   stages::validate(schedule);
-  if (!with_backward) schedule = forwards_of(std::move(schedule));
-  return schedules_[{micro_batches, with_backward}] = std::move(schedule);
+  if (!key.with_backward) schedule = forwards_of(std::move(schedule));
+  return schedules_[key] = std::move(schedule);
 }
 
 int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness) {
@@ -95,7 +102,7 @@ double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& l
   const int micro_batches = agree(models, inputs.size(), targets.size(), randomness);
   ties_.check_alike(axis_, blocks_);
   if (report_.costs.empty() && models.empty()) ties_.check_equal_values(axis_, blocks_);
-  const StageSchedule& schedule = schedule_for(micro_batches, /*with_backward=*/true);
+  const StageSchedule& schedule = schedule_for(key_of(models, micro_batches, /*with_backward=*/true));
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
   Call call{.context = {randomness, models, clock.get(), micro_batches},
             .inputs = inputs,
@@ -114,7 +121,7 @@ Tensors Runner::forward(const Tensors& inputs) {
   Call call{.context = {randomness, models, nullptr, micro_batches}, .inputs = inputs};
   call.outputs.resize(has(layout_.stages() - 1) ? micro_batches : 0);
   const torch::NoGradGuard no_gradients;
-  run(call, schedule_for(micro_batches, /*with_backward=*/false));
+  run(call, schedule_for(key_of(models, micro_batches, /*with_backward=*/false)));
   return std::move(call.outputs);
 }
 
@@ -151,6 +158,10 @@ void Runner::perform(Call& call, const StageAction& action) {
     case Kind::ReceiveForward:
     case Kind::ReceiveBackward:
       return begin_receive({stage, kind == Kind::ReceiveBackward, micro_batch});
+    case Kind::Gather:
+      return gather_stage(made_, layout_, stage);
+    case Kind::Release:
+      return release_stage(made_, layout_, stage);
     default:
       return;
   }
@@ -185,14 +196,16 @@ std::string Runner::rank_name(int stage) const {
 
 std::string Runner::place_of(const StageAction& action) const {
   const int first = layout_.first_block(action.stage), last = first + layout_.cuts[action.stage] - 1;
+  const std::string blocks = first == last ? fmt::format("block {}", blocks_[first].name)
+                                           : fmt::format("blocks {} to {}", blocks_[first].name, blocks_[last].name);
+  if (action.kind == Kind::Gather || action.kind == Kind::Release)
+    return fmt::format("stage {} ({}), {} of its parameters", action.stage, blocks,
+                       action.kind == Kind::Gather ? "gather" : "release");
   const char* pass =
       action.kind == Kind::Forward || action.kind == Kind::SendForward || action.kind == Kind::ReceiveForward
           ? "forward"
           : "backward";
-  return fmt::format("stage {} ({}), {} of micro-batch {}", action.stage,
-                     first == last ? fmt::format("block {}", blocks_[first].name)
-                                   : fmt::format("blocks {} to {}", blocks_[first].name, blocks_[last].name),
-                     pass, action.micro_batch);
+  return fmt::format("stage {} ({}), {} of micro-batch {}", action.stage, blocks, pass, action.micro_batch);
 }
 
 void Runner::run_forward(Call& call, int stage, int micro_batch) {

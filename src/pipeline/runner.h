@@ -35,12 +35,19 @@ class Runner {
     Tensors outputs = {};  // of the last stage
     StepPart part = {};
   };
+  struct ScheduleKey {
+    int micro_batches;
+    bool with_backward, gathers;
+    auto operator<=>(const ScheduleKey&) const = default;
+  };
   // Tensors on their way to a stage: inputs, or gradients of its outputs.
   using Way = std::tuple<int, bool, int>;  // the stage that gets them, whether they are gradients, the micro-batch
 
   // The number of micro-batches. Gives `randomness` the first rank's number.
   int agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness);
-  const stages::StageSchedule& schedule_for(int micro_batches, bool with_backward);
+  const stages::StageSchedule& schedule_for(const ScheduleKey& key);
+  // Of a call.
+  ScheduleKey key_of(const ModelScopes& models, int micro_batches, bool with_backward) const;
   void run(Call& call, const stages::StageSchedule& schedule);
   void perform(Call& call, const stages::StageAction& action);
   void run_forward(Call& call, int stage, int micro_batch);
@@ -71,7 +78,7 @@ class Runner {
   std::shared_ptr<StageParts> parts_;                 // models of this rank's stages hold it weakly
   std::vector<std::unique_ptr<StagePasses>> passes_;  // of this rank's stages
   uint64_t fingerprint_;
-  std::map<std::pair<int, bool>, stages::StageSchedule> schedules_;  // by micro-batches, and whether with backwards
+  std::map<ScheduleKey, stages::StageSchedule> schedules_;
   std::map<Way, Tensors> made_here_;
   std::map<Way, Arrival> arriving_;
   bool failed_ = false;

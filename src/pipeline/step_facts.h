@@ -11,7 +11,7 @@
 
 namespace fsdp::pipeline {
 
-// A hash of the blocks' names, the ties, the cuts and the schedule.
+// A hash of the blocks' names, the ties, the cuts and the options.
 uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
                      const StageLayout& layout);
 

@@ -12,19 +12,38 @@ Residency::Residency(std::vector<UnitProgress>& progress, int buffers, FullUntil
 
 void Residency::demand(UnitId unit, const UseOrder& order, Actions& actions) {
   if (state(unit) != State::Sharded) return;
-  std::optional<int> buffer = free_buffer();
-  if (!buffer) {
-    if (std::optional<UnitId> victim = farthest(order, {})) {
-      await(*victim, actions);  // gathered ahead, and then not needed
-      buffer = places_[*victim].buffer;
-      release(*victim, actions);
-    } else {
-      buffer = buffers();
-      occupants_.emplace_back();
-    }
-  }
-  gather(unit, *buffer, order.on_plan(), actions);
+  gather(unit, make_room(order, actions), order.on_plan(), actions);
 }
+
+int Residency::make_room(const UseOrder& order, Actions& actions) {
+  if (const std::optional<int> buffer = free_buffer()) return *buffer;
+  if (const std::optional<UnitId> victim = farthest(order, {})) {
+    await(*victim, actions);  // gathered ahead, and then not needed
+    const int buffer = places_[*victim].buffer;
+    release(*victim, actions);
+    return buffer;
+  }
+  occupants_.emplace_back();
+  return buffers() - 1;
+}
+
+void Residency::hold(UnitId unit, bool foreseen, const UseOrder& order, Actions& actions) {
+  ++progress_[unit].holds;
+  if (state(unit) != State::Sharded) return;
+  gather(unit, shares_buffers() ? make_room(order, actions) : unit, foreseen, actions);
+}
+
+void Residency::let_go(std::span<const UnitId> units, Actions& actions) {
+  for (UnitId unit : units) progress_[unit].holds = std::max(progress_[unit].holds - 1, 0);
+  if (!shares_buffers()) return release_all(FullUntil::EndOfBackward, actions);
+  for (UnitId unit : units) {
+    if (stays(unit) || state(unit) == State::Sharded) continue;
+    await(unit, actions);
+    release(unit, actions);
+  }
+}
+
+bool Residency::holds_any() const { return std::ranges::any_of(progress_, &UnitProgress::held); }
 
 void Residency::prefetch(UnitId unit, const UseOrder& order, std::span<const UnitId> busy, Actions& actions) {
   if (state(unit) != State::Sharded) return;
@@ -66,10 +85,13 @@ int Residency::gathered_next() const {
 }
 
 void Residency::release_all(FullUntil end, Actions& actions, const UseOrder* order) {
-  for (UnitProgress& unit : progress_) unit.given_up = false;
-  if (full_until_ > end) return;
+  for (UnitProgress& unit : progress_) {
+    unit.given_up = false;
+    if (end == FullUntil::ShardsChange) unit.holds = 0;
+  }
+  if (full_until_ > end || (!shares_buffers() && holds_any())) return;
   for (std::optional<UnitId> unit : std::vector(occupants_)) {
-    if (!unit || pinned(*unit) || progress_[*unit].gathered_next()) continue;
+    if (!unit || stays(*unit)) continue;
     if (order != nullptr && order->distance(*unit) != UseOrder::kNever) continue;
     await(*unit, actions);
     release(*unit, actions);
@@ -98,7 +120,7 @@ std::optional<int> Residency::free_buffer() const {
 std::optional<UnitId> Residency::farthest(const UseOrder& order, std::span<const UnitId> busy) const {
   std::optional<UnitId> best;
   for (std::optional<UnitId> unit : occupants_) {
-    if (!unit || pinned(*unit) || progress_[*unit].gathered_next()) continue;
+    if (!unit || stays(*unit)) continue;
     if (std::find(busy.begin(), busy.end(), *unit) != busy.end()) continue;
     if (best) {
       int distance = order.distance(*unit), least = order.distance(*best);

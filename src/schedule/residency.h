@@ -47,6 +47,11 @@ class Residency {
   // Where units do not share buffers: begins to gather all that are not full.
   void demand_all(Actions& actions);
   bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
+  // The unit is gathered and stays until as many `let_go` or the end ShardsChange, whatever is used meanwhile.
+  // `foreseen`: every rank begins the gather at the same place.
+  void hold(UnitId unit, bool foreseen, const UseOrder& order, Actions& actions);
+  // Units that nothing else keeps go. Where units do not share buffers, all go with the last that is held.
+  void let_go(std::span<const UnitId> units, Actions& actions);
   // Ends the gather under way, if there is one.
   void await(UnitId unit, Actions& actions);
   // The unit goes, and is neither gathered with all others nor needed before `release_all`.
@@ -58,8 +63,8 @@ class Residency {
   int gathered_next() const;
   // The number of a free buffer, or of one more.
   int spare_buffer() const { return free_buffer().value_or(buffers()); }
-  // `end` has come: everything goes that is full until then at most, and not pinned. Units that `order`, if there is
-  // one, uses again stay.
+  // `end` has come: everything goes that is full until then at most, and neither pinned nor held. Units that `order`, if
+  // there is one, uses again stay.
   void release_all(FullUntil end, Actions& actions, const UseOrder* order = nullptr);
 
  private:
@@ -68,6 +73,13 @@ class Residency {
     uint64_t last_use = 0;
   };
 
+  // The unit does not go while others need buffers.
+  bool stays(UnitId unit) const {
+    return pinned(unit) || progress_[unit].held() || progress_[unit].gathered_next();
+  }
+  bool holds_any() const;
+  // A free buffer, that of the farthest unit, which goes, or one more.
+  int make_room(const UseOrder& order, Actions& actions);
   void gather(UnitId unit, int buffer, bool foreseen, Actions& actions);
   void release(UnitId unit, Actions& actions);
   std::optional<int> free_buffer() const;

@@ -46,6 +46,20 @@ void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
   for (UnitId unit : units) residency_.await(unit, actions);
 }
 
+Actions Schedule::hold(std::span<const UnitId> units) {
+  Actions actions;
+  for (UnitId unit : units) residency_.hold(unit, /*foreseen=*/!followed_, order(), actions);
+  record(actions);
+  return actions;
+}
+
+Actions Schedule::let_go(std::span<const UnitId> units) {
+  Actions actions;
+  residency_.let_go(units, actions);
+  record(actions);
+  return actions;
+}
+
 void Schedule::use(UnitId unit, Mode mode) {
   if (period_ == Period::Evaluation) {
     evaluation_.use(unit);
@@ -173,12 +187,8 @@ Actions Schedule::gradient_ends(UnitId unit, int trainable) {
 Actions Schedule::reduce_next(const UnitCounts& counts) {
   Actions actions;
   reductions_.begin_next(counts, actions);
-  if (is_training()) {
-    record_.end_of_backward();
-    record_.add(actions);
-  } else {
-    record_.add_behind(actions);
-  }
+  if (is_training()) record_.end_of_backward();
+  record(actions);
   return actions;
 }
 

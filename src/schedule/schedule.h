@@ -61,6 +61,10 @@ class Schedule {
   }
   // True if the operators that follow are a part of the forward that the backward runs again.
   void set_runs_again(bool runs_again) { ran_again_ = std::exchange(runs_again_, runs_again) && !runs_again; }
+  // Keeps these units full, over any number of forwards and backwards, until `let_go` or a change of the shards. The
+  // first operator that takes one waits for its gather.
+  Actions hold(std::span<const UnitId> units);
+  Actions let_go(std::span<const UnitId> units);
   // A gradient of the unit comes; its buffer is open once the actions are done.
   Actions gradient_begins(UnitId unit);
   // It has been written. `trainable` is how many parameters of the unit want gradients.
@@ -181,6 +185,7 @@ class Schedule {
   void enter(Mode mode, std::span<const UnitId> units);
   void begin_training(Mode mode, UnitId first);
   void turn_into_evaluation();
+  void record(const Actions& actions) { is_training() ? record_.add(actions) : record_.add_behind(actions); }
   void use(UnitId unit, Mode mode);
   void make_full(std::span<const UnitId> units, Actions& actions);
   bool is_training() const { return period_ != Period::None && period_ != Period::Evaluation; }

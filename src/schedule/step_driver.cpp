@@ -97,6 +97,12 @@ std::optional<int64_t> StepDriver::begin_micro_batch(int64_t number) {
   return schedule_.begin_micro_batch(number);
 }
 
+void StepDriver::hold(std::span<const UnitId> units) {
+  check(Call::UseParameter, "a gather");
+  changes_.publish_pieces();
+  perform(schedule_.hold(units));
+}
+
 void StepDriver::backward_ends() { finish_backward(backward_end_.agree()); }
 
 void StepDriver::backward_without_batch() {

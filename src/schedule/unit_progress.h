@@ -17,6 +17,7 @@ class UnitProgress {
 
   Full full = Full::Sharded;
   int pins = 0;                 // operators that run on it
+  int holds = 0;                // callers that keep it full over several passes
   bool given_up = false;        // this backward uses it no more
   bool begun_for_next = false;  // a gather for the next micro-batch was begun, and not waited for
 
@@ -30,6 +31,7 @@ class UnitProgress {
   Shard shard = Shard::Old;
 
   bool pinned() const { return pins > 0; }
+  bool held() const { return holds > 0; }
   bool left() const { return shard != Shard::Old; }
   bool stepped() const { return shard == Shard::Stepped; }
 

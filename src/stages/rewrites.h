@@ -9,13 +9,9 @@ namespace fsdp::stages {
 // before then waits for both.
 StageSchedule join_backwards(const StageSchedule& schedule);
 
-// How often a stage's parameters are gathered.
-enum class GatherEvery { Step, MicroBatch };
-
-// Adds gathers, releases and reductions, for stages whose parameters are shards. `Step`: a stage stays full from its
-// first pass that reads parameters to its last. `MicroBatch`: it is full for one such pass at a time. A gather stands
-// one pass ahead of its use, unless the pass between is of the same stage. The reduction follows the last gradients.
-StageSchedule add_shard_actions(const StageSchedule& schedule, GatherEvery every);
+// Adds a gather and a release to each stage, for stages whose parameters are shards: a stage stays full from its first
+// pass that reads parameters to its last. The gather stands one pass ahead of its use, so that it runs beside that pass.
+StageSchedule add_gathers(const StageSchedule& schedule);
 
 // Adds sends and receives between stages on different ranks. A send stands behind its pass. Its receive stands where
 // the receiving rank is at that moment of a run in which each rank in turn performs one action. So the order of sends

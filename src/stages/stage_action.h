@@ -24,7 +24,7 @@ struct StageAction {
     ReceiveForward,   // 3RECV_F0: the input of stage 3, from stage 2
     SendBackward,     // 3SEND_B0: the gradient of stage 3's input, to stage 2
     ReceiveBackward,  // 2RECV_B0: the gradient of stage 2's output, from stage 3
-    Gather,           // 2UNSHARD: the stage's parameters become full
+    Gather,           // 2UNSHARD: the stage's parameters begin to become full
     Release,          // 2RESHARD: they are shards again
     Reduce,           // 2REDUCE_GRAD: the gradients of all micro-batches are summed over the ranks that share the stage
   };

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/forms.h"
+#include "pipeline/sharded_pipeline.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 
@@ -20,58 +20,13 @@ namespace {
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::HasSubstr;
+using testing_models::expect_alike;
 using testing_models::FormCase;
 using testing_models::four_layers;
 using testing_models::input_of;
+using testing_models::ShardedPipeline;
 using testing_models::square_sum;
-
-FormCase tied_stages() {
-  FormCase form = four_layers({});
-  form.blocks[3].shares = {{"weight", "a.weight"}, {"bias", "a.bias"}};
-  return form;
-}
-
-// A stage on this rank, with its model.
-struct ShardedPipeline {
-  Pipeline pipeline;
-  ShardedModel sharded;
-
-  ShardedPipeline(const FormCase& form, World pipeline_axis, World data_axis, Strategy strategy = Strategy::FullShard)
-      : pipeline(made(form, std::move(pipeline_axis))),
-        sharded(shard(pipeline.stage(), data_axis, Options{.strategy = strategy})) {}
-  double step() {
-    const Tensors batches{input_of(1), input_of(2), input_of(3)};
-    return pipeline.step(batches, batches, square_sum);
-  }
-
- private:
-  static Pipeline made(const FormCase& form, World axis) {
-    torch::manual_seed(1);
-    return Pipeline(form.blocks, std::move(axis));
-  }
-};
-
-// The program with 1 stage and 2, on 2 data ranks: the same numbers and weights. It returns numbers to compare.
-using ShardedProgram = std::function<std::vector<double>(ShardedPipeline& model)>;
-void expect_alike(const FormCase& form, const ShardedProgram& program, Strategy strategy = Strategy::FullShard) {
-  run_ranks(4, [&](World& world) {
-    const Mesh mesh(world, {{"pipeline", 2}, {"data", 2}});
-    ShardedPipeline divided(form, mesh["pipeline"], mesh["data"], strategy);
-    const std::vector<double> found = program(divided);
-    ShardedPipeline plain(form, world.split(world.rank()), mesh["data"], strategy);
-    EXPECT_EQ(found, program(plain));
-    const auto expected = plain.sharded.full_state();
-    size_t compared = 0;
-    for (const auto& [name, weight] : divided.sharded.full_state()) {
-      for (const auto& [other, value] : expected) {
-        if (other != name) continue;
-        EXPECT_TRUE(torch::equal(weight, value)) << name;
-        ++compared;
-      }
-    }
-    EXPECT_EQ(compared, divided.pipeline.stage().named_parameters().size());
-  });
-}
+using testing_models::tied_stages;
 
 constexpr Strategy kManyStrategies[] = {Strategy::FullShard, Strategy::ShardGradOp, Strategy::ShardOptimizer,
                                         Strategy::NoShard};
@@ -99,7 +54,7 @@ TEST(ShardedPrograms, ManyCallsBeforeAnOptimizersStep) {
         }
         return numbers;
       };
-      expect_alike(tied ? tied_stages() : four_layers({}), program, strategy);
+      expect_alike(tied ? tied_stages() : four_layers({}), program, {.options = {.strategy = strategy}});
     }
   }
 }
@@ -180,7 +135,7 @@ TEST(ShardedPrograms, ACopyThatTheFirstBlockDoesNotUse) {
           }
           return numbers;
         },
-        strategy);
+        {.options = {.strategy = strategy}});
   }
 }
 

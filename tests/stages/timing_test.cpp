@@ -35,7 +35,7 @@ TEST(StageTimings, AreThoseOfASmallScheduleByHand) {
 TEST(StageTimings, AreTheSameWithMessages) {
   for (const NamedSchedule& named : named_schedules()) {
     for_all_counts(named, {4, 2, 6}, [&](Counts counts, const StageSchedule& schedule) {
-      const StageSchedule complete = add_messages(add_shard_actions(schedule, GatherEvery::MicroBatch));
+      const StageSchedule complete = add_messages(add_gathers(schedule));
       const std::vector<StageTimes> times = equal_times(schedule, {2, 2, 1});
       EXPECT_EQ(timing_of(complete, times, 0.25).makespan, timing_of(schedule, times, 0.25).makespan)
           << named.name << ", " << counts.text();
