@@ -33,11 +33,15 @@ int make_host(const std::string& commands) {
   return host;
 }
 
-// IPv6's addresses are usable at once (nodad).
+constexpr const char* kPlugIn = "ip link set lo up && ip link set cable addrgenmode none up";
+
+// The system notices somewhat later that a cable has two ends. Until then it sends nothing, and a host that connects by
+// IPv6 finds no route. Addresses of IPv6 are usable at once (nodad).
 std::string set_up(int number, TwoHosts::DefaultRoute route) {
   return fmt::format(
-      "ip link set lo up && ip addr add 10.0.0.{0}/24 dev cable && ip link set cable addrgenmode none up && "
-      "ip addr add fd00::{0}/64 dev cable nodad{1}",
+      "left=100; until ip -o link show dev cable | grep -q \"state UP\"; do left=$((left - 1)); "
+      "[ $left -gt 0 ] || exit 1; sleep 0.1; done; "
+      "ip addr add 10.0.0.{0}/24 dev cable && ip addr add fd00::{0}/64 dev cable nodad{1}",
       number, route == TwoHosts::DefaultRoute::Cable ? " && ip route add default dev cable" : "");
 }
 
@@ -55,8 +59,9 @@ TwoHosts::TwoHosts(DefaultRoute route) {
     return;
   }
   hosts_[1] = make_host(
-      fmt::format("ip link add cable type veth peer name cable netns {0} && {1} && nsenter --net={0} sh -c '{2}'",
-                  path_of(hosts_[0]), set_up(2, route), set_up(1, route)));
+      fmt::format("ip link add cable type veth peer name cable netns {0} && {1} && nsenter --net={0} sh -c '{1}' && "
+                  "( {2} ) && nsenter --net={0} sh -c '{3}'",
+                  path_of(hosts_[0]), kPlugIn, set_up(2, route), set_up(1, route)));
   if (hosts_[1] < 0) problem_ = "two network namespaces cannot be connected here; the message of ip is above";
 }
 
