@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "fsdp/movable.h"
+#include "fsdp/trace.h"
 #include "fsdp/world.h"
 
 namespace fsdp {
@@ -177,6 +178,10 @@ class Pipeline {
 
   // Facts of the last step; the same on every rank.
   const PipelineReport& report() const;
+  // Records a timeline of this rank until the result is written or destroyed: actions of the schedule, waits for other
+  // stages, idle times, and the sharded models of its stages (docs/tracing.md). The rank in the file and its name is
+  // that in the job. Not a collective. Throws `Error` while another trace of this pipeline or of these models lives.
+  Trace trace();
 
  private:
   detail::Movable<"Pipeline", std::unique_ptr<pipeline::Runner>> runner_;

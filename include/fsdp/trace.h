@@ -1,4 +1,4 @@
-// A timeline of one rank's work on a sharded model, for chrome://tracing and https://ui.perfetto.dev.
+// A timeline of one rank's work on a sharded model or a pipeline, for chrome://tracing and https://ui.perfetto.dev.
 #pragma once
 
 #include <filesystem>
@@ -8,20 +8,21 @@
 
 namespace fsdp {
 
-namespace engine {
-class Model;
+namespace report {
+class RunningTrace;
 }
 
 // A scope that records, from `ShardedModel::trace` until `write` or the destructor, when each unit was used, gathered
-// and reduced, and this rank's waits (docs/tracing.md). A model has one trace at a time.
+// and reduced, and this rank's waits (docs/tracing.md). From `Pipeline::trace` it records the actions of the schedule,
+// the waits for other stages and the idle times as well. A model has one trace at a time.
 //
 //   auto trace = sharded.trace();
 //   ...                        // a step, or a few
 //   trace.write("step.json");
 class Trace {
  public:
-  // For the rest of the library: `ShardedModel::trace` begins a trace.
-  explicit Trace(std::shared_ptr<engine::Model> model);
+  // For the rest of the library: `ShardedModel::trace` and `Pipeline::trace` begin a trace.
+  explicit Trace(std::shared_ptr<report::RunningTrace> running);
   Trace(Trace&&) noexcept = default;
   Trace& operator=(Trace&&) = delete;
   ~Trace();
@@ -32,7 +33,7 @@ class Trace {
   std::filesystem::path write(const std::filesystem::path& path);
 
  private:
-  detail::Movable<"Trace", std::shared_ptr<engine::Model>> model_;  // null once it has ended
+  detail::Movable<"Trace", std::shared_ptr<report::RunningTrace>> running_;  // null once it has ended
 };
 
 }  // namespace fsdp

@@ -93,6 +93,11 @@ std::vector<std::string> ShardedModel::gradients_not_finite() const { return eng
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
 std::string ShardedModel::waits_for() const { return engine::waits_for(*model_); }
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
-Trace ShardedModel::trace() { return Trace(shared_model()); }
+Trace ShardedModel::trace() {
+  const auto& group = model_->group();
+  auto running = std::make_shared<report::RunningTrace>(group.rank(), /*alone=*/group.size() == 1);
+  engine::add_trace(*running, shared_model());
+  return Trace(std::move(running));
+}
 
 }  // namespace fsdp

@@ -128,6 +128,15 @@ report::UnitFacts facts_of(const Parts& parts, int id) {
 
 }  // namespace
 
+void add_trace(report::RunningTrace& trace, const std::shared_ptr<Model>& model) {
+  model->begin_trace();
+  trace.add([model] {
+    std::vector<std::string> units;
+    for (const auto& unit : model->units()) units.push_back(unit->name);
+    return report::named_spans(model->end_trace(), units);
+  });
+}
+
 std::string schedule_text(const Model& model) {
   const ModelView view(model);
   const Parts& parts = *view;

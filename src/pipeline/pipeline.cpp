@@ -36,6 +36,8 @@ Tensors Pipeline::forward(const Tensors& inputs) { return runner_->forward(input
 
 double Pipeline::clip_grad_norm_(double max_norm, double norm_type) { return runner_->clip(max_norm, norm_type); }
 
+Trace Pipeline::trace() { return Trace(runner_->trace()); }
+
 const PipelineReport& Pipeline::report() const { return runner_->report(); }
 
 }  // namespace fsdp

@@ -3,21 +3,16 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <tuple>
 #include <utility>
 
 #include "api/tensor_parallel/tensor_axis.h"
 #include "base/error.h"
+#include "engine/reports.h"
 #include "optim/clip.h"
 #include "optim/clip_plain.h"
 #include "pipeline/action_error.h"
 #include "pipeline/stage_shards.h"
-#include "pipeline/tags.h"
 #include "stages/cuts.h"
-#include "stages/rewrites.h"
-#include "stages/schedules.h"
-#include "stages/validate.h"
 
 namespace fsdp::pipeline {
 
@@ -26,19 +21,6 @@ namespace {
 using stages::StageAction;
 using stages::StageSchedule;
 using Kind = StageAction::Kind;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// The forwards alone, with their messages and gathers. They have an order that every rank can follow, as the whole has.
-StageSchedule forwards_of(StageSchedule schedule) {
-  const auto is_of_backward = [](const StageAction& action) {
-    return (is_pass(action.kind) && action.kind != Kind::Forward) || action.kind == Kind::SendBackward ||
-           action.kind == Kind::ReceiveBackward;
-  };
-  for (auto& actions : schedule.ranks) std::erase_if(actions, is_of_backward);
-  return schedule;
-}
 
 }  // namespace
 
@@ -52,29 +34,14 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
       links_(axis_),
       ties_(made_, layout_, rank_, links_),
       parts_(std::make_shared<StageParts>(axis_, ties_, links_)),
-      fingerprint_(fingerprint(blocks_, options_, layout_)) {
+      fingerprint_(fingerprint(blocks_, options_, layout_)),
+      schedules_(options_, layout_),
+      messages_(axis_, layout_, links_, *times_) {
   for (int stage = rank_; stage < layout_.stages(); stage += layout_.ranks) {
     const int first = layout_.first_block(stage);
     passes_.push_back(std::make_unique<StagePasses>(blocks_, made_, ties_, first, first + layout_.cuts[stage] - 1));
   }
   report_.cuts = layout_.cuts;
-}
-
-Runner::ScheduleKey Runner::key_of(const ModelScopes& models, int micro_batches, bool with_backward) const {
-  return {.micro_batches = micro_batches,
-          .with_backward = with_backward,
-          .gathers = !models.empty() && options_.gathers == GatherEvery::Step};
-}
-
-const StageSchedule& Runner::schedule_for(const ScheduleKey& key) {
-  if (const auto known = schedules_.find(key); known != schedules_.end()) return known->second;
-  const auto generate = stages::named_schedule(name_of(options_.schedule)).generate;
-  StageSchedule schedule =
-      stages::add_messages(stages::without_idle(generate(layout_.ranks, options_.stages_per_rank, key.micro_batches)));
-  if (key.gathers) schedule = stages::add_gathers(schedule);
-  stages::validate(schedule);
-  if (!key.with_backward) schedule = forwards_of(std::move(schedule));
-  return schedules_[key] = std::move(schedule);
 }
 
 int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness) {
@@ -102,7 +69,7 @@ double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& l
   const int micro_batches = agree(models, inputs.size(), targets.size(), randomness);
   ties_.check_alike(axis_, blocks_);
   if (report_.costs.empty() && models.empty()) ties_.check_equal_values(axis_, blocks_);
-  const StageSchedule& schedule = schedule_for(key_of(models, micro_batches, /*with_backward=*/true));
+  const StageSchedule& schedule = schedules_.of({.micro_batches = micro_batches, .with_backward = true, .sharded = !models.empty()});
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
   Call call{.context = {randomness, models, clock.get(), micro_batches},
             .inputs = inputs,
@@ -121,17 +88,17 @@ Tensors Runner::forward(const Tensors& inputs) {
   Call call{.context = {randomness, models, nullptr, micro_batches}, .inputs = inputs};
   call.outputs.resize(has(layout_.stages() - 1) ? micro_batches : 0);
   const torch::NoGradGuard no_gradients;
-  run(call, schedule_for(key_of(models, micro_batches, /*with_backward=*/false)));
+  run(call, schedules_.of({.micro_batches = micro_batches, .sharded = !models.empty()}));
   return std::move(call.outputs);
 }
 
 void Runner::run(Call& call, const StageSchedule& schedule) {
   failed_ = true;
-  const auto start = Clock::now();
+  times_->begin_call();
   for (const StageAction& action : schedule.ranks[rank_]) {
     at_place([&] { return place_of(action); }, [&] { perform(call, action); });
   }
-  call.part.seconds = seconds_since(start);
+  times_->end_call();
   if (call.targets != nullptr) {
     // Gradients of sharded stages are published when their sum ends.
     call.context.models.empty() ? ties_.publish() : parts_->step_ran(call.context.models);
@@ -141,23 +108,17 @@ void Runner::run(Call& call, const StageSchedule& schedule) {
 }
 
 void Runner::perform(Call& call, const StageAction& action) {
+  if (is_pass(action.kind)) return run_pass(call, action);
   const auto& [kind, stage, micro_batch, with_next] = action;
+  const ActionTimes::Scope scope(*times_, action);
   switch (kind) {
-    case Kind::Forward:
-      return run_forward(call, stage, micro_batch);
-    case Kind::Backward:
-      return run_backward(call, stage, micro_batch, StagePasses::Part::Whole);
-    case Kind::InputGradient:
-      return run_backward(call, stage, micro_batch, StagePasses::Part::InputGradients);
-    case Kind::WeightGradient:
-      return run_weight_gradients(call, stage, micro_batch);
     case Kind::SendForward:
-      return send({stage + 1, false, micro_batch});
+      return messages_.send({stage + 1, false, micro_batch});
     case Kind::SendBackward:
-      return send({stage - 1, true, micro_batch});
+      return messages_.send({stage - 1, true, micro_batch});
     case Kind::ReceiveForward:
     case Kind::ReceiveBackward:
-      return begin_receive({stage, kind == Kind::ReceiveBackward, micro_batch});
+      return messages_.begin_receive({stage, kind == Kind::ReceiveBackward, micro_batch});
     case Kind::Gather:
       return gather_stage(made_, layout_, stage);
     case Kind::Release:
@@ -165,33 +126,6 @@ void Runner::perform(Call& call, const StageAction& action) {
     default:
       return;
   }
-}
-
-void Runner::send(const Way& way) {
-  const auto& [stage, backward, micro_batch] = way;
-  links_.send(made_here_.extract(way).mapped(), layout_.rank_of(stage), stage_tag(stage, backward));
-}
-
-void Runner::begin_receive(const Way& way) {
-  const auto& [stage, backward, micro_batch] = way;
-  const int peer = layout_.rank_of(source_of(way));
-  at_place([&] { return wait_for(way); },
-           [&] { arriving_.emplace(way, links_.receive(peer, stage_tag(stage, backward))); });
-}
-
-Tensors Runner::take(const Way& way) {
-  if (auto here = made_here_.extract(way)) return std::move(here.mapped());
-  return at_place([&] { return wait_for(way); }, [&] { return arriving_.extract(way).mapped().take(); });
-}
-
-std::string Runner::wait_for(const Way& way) const {
-  const int from = source_of(way);
-  return fmt::format("waiting for {} of stage {}, which is on {}", std::get<1>(way) ? "the gradients" : "the output",
-                     from, rank_name(from));
-}
-
-std::string Runner::rank_name(int stage) const {
-  return fmt::format("rank {}", name_of_rank(axis_, layout_.rank_of(stage)));
 }
 
 std::string Runner::place_of(const StageAction& action) const {
@@ -208,12 +142,30 @@ std::string Runner::place_of(const StageAction& action) const {
   return fmt::format("stage {} ({}), {} of micro-batch {}", action.stage, blocks, pass, action.micro_batch);
 }
 
-void Runner::run_forward(Call& call, int stage, int micro_batch) {
-  const Tensors inputs = stage == 0 ? Tensors{call.inputs[micro_batch]} : take({stage, false, micro_batch});
-  const auto start = Clock::now();
+void Runner::run_pass(Call& call, const StageAction& pass) {
+  const auto& [kind, stage, micro_batch, with_next] = pass;
+  Tensors arrived;
+  if (kind == Kind::Forward) {
+    arrived = stage == 0 ? Tensors{call.inputs[micro_batch]} : messages_.take({stage, false, micro_batch});
+  } else if (makes_input_gradient(kind) && !is_last(stage)) {
+    arrived = messages_.take({stage, true, micro_batch});
+  }
+  const ActionTimes::Scope scope(*times_, pass);
+  switch (kind) {
+    case Kind::Forward:
+      return run_forward(call, stage, micro_batch, arrived);
+    case Kind::WeightGradient:
+      return passes(stage).add_weight_gradients(call.context, micro_batch);
+    default:
+      return run_backward(call, stage, micro_batch, std::move(arrived),
+                          kind == Kind::Backward ? StagePasses::Part::Whole : StagePasses::Part::InputGradients);
+  }
+}
+
+void Runner::run_forward(Call& call, int stage, int micro_batch, const Tensors& inputs) {
   Tensors outputs = passes(stage).forward(call.context, micro_batch, inputs);
   if (!is_last(stage)) {
-    made_here_[{stage + 1, false, micro_batch}] = std::move(outputs);
+    messages_.put({stage + 1, false, micro_batch}, std::move(outputs));
   } else if (call.targets == nullptr) {
     FSDP_CHECK(outputs.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
                blocks_.back().name, outputs.size());
@@ -223,27 +175,17 @@ void Runner::run_forward(Call& call, int stage, int micro_batch) {
       return (*call.loss)(output, (*call.targets)[micro_batch]);
     };
     const torch::Tensor loss = passes(stage).add_loss(call.context, micro_batch, loss_of, call.context.micro_batches);
-    call.part.loss += loss.item<double>();
+    call.loss_sum += loss.item<double>();
   }
-  call.part.busy_seconds += seconds_since(start);
 }
 
-void Runner::run_backward(Call& call, int stage, int micro_batch, StagePasses::Part part) {
-  Tensors gradients = is_last(stage) ? Tensors() : take({stage, true, micro_batch});
-  const auto start = Clock::now();
+void Runner::run_backward(Call& call, int stage, int micro_batch, Tensors gradients, StagePasses::Part part) {
   Tensors of_inputs = passes(stage).backward(call.context, micro_batch, std::move(gradients), part);
   if (stage > 0) {
-    made_here_[{stage - 1, true, micro_batch}] = std::move(of_inputs);
+    messages_.put({stage - 1, true, micro_batch}, std::move(of_inputs));
   } else if (const torch::Tensor& input = call.inputs[micro_batch]; input.requires_grad() && of_inputs[0].defined()) {
     torch::autograd::backward({input}, {of_inputs[0]});  // of the graph that made the input
   }
-  call.part.busy_seconds += seconds_since(start);
-}
-
-void Runner::run_weight_gradients(Call& call, int stage, int micro_batch) {
-  const auto start = Clock::now();
-  passes(stage).add_weight_gradients(call.context, micro_batch);
-  call.part.busy_seconds += seconds_since(start);
 }
 
 double Runner::clip(double max_norm, double norm_type) {
@@ -259,8 +201,19 @@ double Runner::clip(double max_norm, double norm_type) {
   return optim::clip_gradients(pointers, max_norm, norm_type);
 }
 
+std::shared_ptr<report::RunningTrace> Runner::trace() {
+  const ModelScopes models(root());
+  auto trace = std::make_shared<report::RunningTrace>(name_of_rank(axis_, rank_),
+                                                      /*alone=*/axis_.size() == 1 && models.ranks() == 1);
+  times_->begin_trace();
+  trace->add([times = times_] { return times->end_trace(); });
+  for (const auto& model : models.all()) engine::add_trace(*trace, model);
+  return trace;
+}
+
 double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock* clock) {
-  const std::vector<StepPart> parts = exchange_parts(axis_, call.part);
+  const std::vector<StepPart> parts = exchange_parts(
+      axis_, {.loss = call.loss_sum, .busy_seconds = times_->busy_seconds(), .seconds = times_->seconds()});
   double loss = 0, busy = 0, longest = 0;
   for (const StepPart& part : parts) {
     loss += part.loss;  // 0 but for the rank of the last stage
@@ -271,8 +224,7 @@ double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock*
   report_.idle_share = longest > 0 ? 1 - busy / (longest * layout_.ranks) : 0;
   if (const int micro_batches = call.context.micro_batches; report_.micro_batches != micro_batches) {
     report_.micro_batches = micro_batches;
-    report_.idle_share_formula =
-        stages::idle_share_formula(name_of(options_.schedule), layout_.ranks, options_.stages_per_rank, micro_batches);
+    report_.idle_share_formula = schedules_.idle_share_formula(micro_batches);
     report_.schedule = stages::to_csv(schedule);
   }
   if (clock == nullptr) return loss;

@@ -1,16 +1,15 @@
 // Runs a pipeline's schedule on this rank: action by action, in the order of its list.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "pipeline/links.h"
+#include "pipeline/stage_messages.h"
 #include "pipeline/stage_parts.h"
 #include "pipeline/stage_passes.h"
 #include "pipeline/step_facts.h"
-#include "stages/stage_schedule.h"
+#include "pipeline/step_schedules.h"
 
 namespace fsdp::pipeline {
 
@@ -24,6 +23,7 @@ class Runner {
   Tensors forward(const Tensors& inputs);
   double clip(double max_norm, double norm_type);
   const PipelineReport& report() const { return report_; }
+  std::shared_ptr<report::RunningTrace> trace();
 
  private:
   // A call of step or forward.
@@ -33,34 +33,16 @@ class Runner {
     const Tensors* targets = nullptr;  // null: no backward
     const Loss* loss = nullptr;
     Tensors outputs = {};  // of the last stage
-    StepPart part = {};
+    double loss_sum = 0;   // over micro-batches; on the rank of the last stage
   };
-  struct ScheduleKey {
-    int micro_batches;
-    bool with_backward, gathers;
-    auto operator<=>(const ScheduleKey&) const = default;
-  };
-  // Tensors on their way to a stage: inputs, or gradients of its outputs.
-  using Way = std::tuple<int, bool, int>;  // the stage that gets them, whether they are gradients, the micro-batch
-
   // The number of micro-batches. Gives `randomness` the first rank's number.
   int agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness);
-  const stages::StageSchedule& schedule_for(const ScheduleKey& key);
-  // Of a call.
-  ScheduleKey key_of(const ModelScopes& models, int micro_batches, bool with_backward) const;
   void run(Call& call, const stages::StageSchedule& schedule);
   void perform(Call& call, const stages::StageAction& action);
-  void run_forward(Call& call, int stage, int micro_batch);
-  void run_backward(Call& call, int stage, int micro_batch, StagePasses::Part part);
-  void run_weight_gradients(Call& call, int stage, int micro_batch);
-  void send(const Way& way);
-  void begin_receive(const Way& way);
-  Tensors take(const Way& way);
-  // The stage that sends.
-  static int source_of(const Way& way) { return std::get<0>(way) + (std::get<1>(way) ? 1 : -1); }
-  std::string wait_for(const Way& way) const;
+  void run_pass(Call& call, const stages::StageAction& pass);
+  void run_forward(Call& call, int stage, int micro_batch, const Tensors& inputs);
+  void run_backward(Call& call, int stage, int micro_batch, Tensors gradients, StagePasses::Part part);
   std::string place_of(const stages::StageAction& action) const;
-  std::string rank_name(int stage) const;
   // Fills the report. Returns the sum of the losses.
   double note(const Call& call, const stages::StageSchedule& schedule, BlockClock* clock);
   bool has(int stage) const { return layout_.rank_of(stage) == rank_; }
@@ -78,9 +60,9 @@ class Runner {
   std::shared_ptr<StageParts> parts_;                 // models of this rank's stages hold it weakly
   std::vector<std::unique_ptr<StagePasses>> passes_;  // of this rank's stages
   uint64_t fingerprint_;
-  std::map<ScheduleKey, stages::StageSchedule> schedules_;
-  std::map<Way, Tensors> made_here_;
-  std::map<Way, Arrival> arriving_;
+  StepSchedules schedules_;
+  std::shared_ptr<ActionTimes> times_ = std::make_shared<ActionTimes>();  // a trace may outlive the pipeline
+  StageMessages messages_;
   bool failed_ = false;
   PipelineReport report_;
 };

@@ -50,7 +50,8 @@ Shown shown_as(Activity activity) {
 }
 
 // In the order in which they are shown; the rows of a kind are numbered from its first on, and 0 is no thread.
-constexpr std::array kRows = {"forward", "backward", "optimizer", "waits", "gather", "reduce"};
+constexpr std::array kRows = {kPipeline,   kPipelineWaits, kPipelineIdle, "forward", "backward",
+                              "optimizer", "waits",        "gather",      "reduce"};
 constexpr int kRowsOfAKind = 1000;
 
 int first_row_of(const char* kind) {
@@ -62,7 +63,7 @@ int first_row_of(const char* kind) {
 // but viewers give those of each name, here each unit, a row of its own.
 class Rows {
  public:
-  int place(const Span& span) {
+  int place(const NamedSpan& span) {
     auto free = std::find_if(ends_.begin(), ends_.end(), [&](int64_t end) { return end <= span.begin; });
     if (free == ends_.end()) free = ends_.insert(ends_.end(), 0);
     *free = span.end;
@@ -84,24 +85,47 @@ Json order(const char* what, int rank, int row, int place) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"sort_index", place}}}};
 }
 
+Json facts_of(const NamedSpan& span) {
+  Json facts = Json::object();
+  for (const auto& [name, fact] : span.facts) std::visit([&](const auto& value) { facts[name] = value; }, fact);
+  return facts;
+}
+
 }  // namespace
 
-std::string trace_events(const std::vector<Span>& spans, const std::vector<std::string>& units, int rank) {
-  std::vector<Span> sorted = spans;
-  std::ranges::sort(sorted, {}, [](const Span& span) { return std::tuple(span.begin, -span.end, span.activity); });
+std::vector<NamedSpan> named_spans(const std::vector<Span>& spans, const std::vector<std::string>& units) {
+  std::vector<NamedSpan> named;
+  for (const Span& span : spans) {
+    const auto [row, name] = shown_as(span.activity);
+    named.push_back({.row = row,
+                     .name = span.unit == kNoUnit ? name : fmt::format("{} {}", name, units[span.unit]),
+                     .begin = span.begin,
+                     .end = span.end});
+  }
+  return named;
+}
+
+std::string trace_events(const std::vector<NamedSpan>& spans, int rank) {
+  std::vector<const NamedSpan*> sorted;
+  for (const NamedSpan& span : spans) sorted.push_back(&span);
+  std::ranges::sort(sorted, {}, [](const NamedSpan* span) {
+    return std::tuple(span->begin, -span->end, first_row_of(span->row), span);
+  });
   std::map<std::string, Rows> rows;
   Json events = Json::array();
   events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));
   events.push_back(order("process_sort_index", rank, 0, rank));
-  for (const Span& span : sorted) {
-    const auto [row, name] = shown_as(span.activity);
-    events.push_back({{"name", span.unit == kNoUnit ? name : fmt::format("{} {}", name, units[span.unit])},
-                      {"cat", row},
-                      {"ph", "X"},
-                      {"ts", microseconds(span.begin)},
-                      {"dur", microseconds(span.end - span.begin)},
-                      {"pid", rank},
-                      {"tid", first_row_of(row) + rows[row].place(span)}});
+  for (const NamedSpan* one : sorted) {
+    const NamedSpan& span = *one;
+    Json event = {{"name", span.name},
+                  {"cat", span.row},
+                  {"ph", "X"},
+                  {"ts", microseconds(span.begin)},
+                  {"dur", microseconds(span.end - span.begin)},
+                  {"pid", rank},
+                  {"tid", first_row_of(span.row) + rows[span.row].place(span)}};
+    if (!span.facts.empty()) event["args"] = facts_of(span);
+    events.push_back(std::move(event));
   }
   for (const char* kind : kRows) {
     for (size_t i = 0; i < rows[kind].count(); ++i) {
