@@ -103,14 +103,18 @@ std::vector<Tie> find_ties(const std::vector<PipelineBlock>& blocks, const Modul
 
 void check_untied(const std::vector<PipelineBlock>& blocks, const Modules& modules) {
   std::unordered_map<const at::TensorImpl*, Name> owners;
+  const auto check = [&](const Name& name, const torch::Tensor& tensor, const char* remedy) {
+    if (!tensor.defined()) return;
+    const auto [owner, is_new] = owners.try_emplace(tensor.unsafeGetTensorImpl(), name);
+    FSDP_CHECK(is_new || owner->second.first == name.first,
+               "Pipeline: {} and {} are one tensor, which two ranks cannot hold. Let each block make a {}.",
+               full_name(blocks, owner->second), full_name(blocks, name), remedy);
+  };
   for (int i = 0; i < std::ssize(modules); ++i) {
-    for (const auto& parameter : modules[i]->named_parameters()) {
-      const auto [owner, is_new] = owners.try_emplace(parameter.value().unsafeGetTensorImpl(), i, parameter.key());
-      FSDP_CHECK(is_new || owner->second.first == i,
-                 "Pipeline: {} and {} are one tensor, which two ranks cannot hold. Let each block make a parameter of "
-                 "its own, and tie them by PipelineBlock::shares.",
-                 full_name(blocks, owner->second), full_name(blocks, {i, parameter.key()}));
-    }
+    for (const auto& parameter : modules[i]->named_parameters())
+      check({i, parameter.key()}, parameter.value(), "parameter of its own, and tie them by PipelineBlock::shares");
+    for (const auto& buffer : modules[i]->named_buffers())
+      check({i, buffer.key()}, buffer.value(), "buffer of its own: a rank would not see what another writes");
   }
 }
 

@@ -24,7 +24,8 @@ using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
 // differ in shape or dtype. `modules`: of all blocks.
 std::vector<Tie> find_ties(const std::vector<PipelineBlock>& blocks, const Modules& modules);
 
-// Throws Error if two blocks hold the same tensor without saying so by `shares`: on two ranks they would be two.
+// Throws Error if two blocks hold the same parameter without saying so by `shares`, or the same buffer: on two ranks
+// they would be two.
 void check_untied(const std::vector<PipelineBlock>& blocks, const Modules& modules);
 
 torch::Tensor tensor_of(const Tie::Copy& copy, const Modules& modules);

@@ -141,6 +141,38 @@ TEST(PipelineErrors, NameBlocksThatCannotWork) {
                               blocks[0].make = blocks[2].make = [shared] { return shared; };
                             }),
                             "tie them by PipelineBlock::shares");
+  expect_error_on_two_ranks(with([](auto& blocks) {
+                              const torch::Tensor shared = torch::ones({4});
+                              for (PipelineBlock& block : blocks) {
+                                block.make = [make = block.make, shared, name = block.name] {
+                                  auto module = make();
+                                  module->register_buffer("scale", name == "b" ? shared.clone() : shared);
+                                  return module;
+                                };
+                              }
+                            }),
+                            "a.scale and c.scale are one tensor, which two ranks cannot hold. Let each block make a "
+                            "buffer of its own");
+}
+
+// Two names of one block are no two blocks.
+TEST(PipelineErrors, AreNoneForABufferThatABlockHasTwice) {
+  run_ranks(2, [](World& world) {
+    auto blocks = three_layers();
+    blocks[0].make = [make = blocks[0].make] {
+      auto module = make();
+      const torch::Tensor scale = module->register_buffer("scale", torch::ones({4}));
+      module->register_buffer("again", scale);
+      module->register_buffer("none", torch::Tensor());
+      return module;
+    };
+    blocks[1].make = [make = blocks[1].make] {
+      auto module = make();
+      module->register_buffer("none", torch::Tensor());
+      return module;
+    };
+    run_step(world, blocks);
+  });
 }
 
 TEST(PipelineErrors, NameCallsThatDiffer) {
