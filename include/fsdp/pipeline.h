@@ -163,8 +163,8 @@ class Pipeline {
   // and counts on the rank of the first stage; `targets` on that of the last. Other ranks may pass {}. The loss has one
   // element. The backward is that of loss / micro-batches. If an input requires gradients, its graph gets them. Returns
   // the mean loss, on every rank. Gradients are on, also in the caller's NoGradGuard. Throws Error in InferenceMode, in
-  // a scope of step_in_backward, and if the copies of a tied parameter differ in requires_grad
-  // or, in the first step of stages that are not sharded, in their values.
+  // a scope of step_in_backward, and with tied parameters in a scope of no_sync. Throws Error if the copies of a tied
+  // parameter differ in requires_grad or, in the first step, in their values.
   double step(const Tensors& inputs, const Tensors& targets,
               const std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>& loss);
   // Runs the forwards without gradients. Returns one output per input on the rank of the last stage, {} elsewhere.

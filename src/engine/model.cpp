@@ -166,7 +166,7 @@ void Model::close_gradients(std::string_view what) {
     parts_.note_backward();
     parts_.driver.close_sum(what);
   }
-  if (const auto others = other_parts()) others->gradients_ended();
+  if (const auto& others = other_parts()) others->gradients_ended();
 }
 
 void Model::zero_grad() {
@@ -207,6 +207,11 @@ void Model::let_go(std::span<const int> units) {
 void Model::begin_no_sync() {
   const std::lock_guard lock(parts_.mutex);
   parts_.driver.begin_local();
+}
+
+bool Model::in_no_sync() const {
+  const std::lock_guard lock(parts_.mutex);
+  return parts_.driver.machine().in_no_sync();
 }
 
 void Model::end_no_sync() noexcept {

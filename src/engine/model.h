@@ -61,11 +61,12 @@ class Model {
   const std::vector<std::shared_ptr<DividingAxis>>& axes() const { return axes_; }
   // Null: the axis does not divide the parameter.
   const AxisDivision* division_of(size_t parameter, const DividingAxis& axis) const;
-  // The other stages of a pipeline; null: there are none. Kept as long as its owner lives.
-  void set_other_parts(std::weak_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
+  // The other stages of a pipeline; null: there are none.
+  void set_other_parts(std::shared_ptr<OtherParts> parts) { other_parts_ = std::move(parts); }
   // In a scope of step_in_backward whose backward has not begun.
   bool steps_in_backward() const { return events_.steps_in_backward(); }
-  std::shared_ptr<OtherParts> other_parts() const { return other_parts_.lock(); }
+  bool in_no_sync() const;
+  const std::shared_ptr<OtherParts>& other_parts() const { return other_parts_; }
   // Every part's tensor. The wait counts as the model's.
   std::vector<torch::Tensor> gather_over(OtherParts& parts, const torch::Tensor& tensor);
   // True for a frozen stage: its gradients never come, and those of other stages do.
@@ -147,7 +148,7 @@ class Model {
   Events events_{parts_};
   std::shared_ptr<void> saves_;
   std::vector<std::shared_ptr<DividingAxis>> axes_;
-  std::weak_ptr<OtherParts> other_parts_;
+  std::shared_ptr<OtherParts> other_parts_;
 };
 
 }  // namespace fsdp::engine

@@ -22,6 +22,13 @@ using stages::StageAction;
 using stages::StageSchedule;
 using Kind = StageAction::Kind;
 
+std::shared_ptr<StageParts> parts_of(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
+                                     const World& axis) {
+  StageLayout layout = lay_out(blocks, options, axis.size());
+  StageBlocks made = make_blocks(blocks, layout, axis.rank(), axis.device());
+  return std::make_shared<StageParts>(axis, std::move(layout), std::move(made));
+}
+
 }  // namespace
 
 Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options)
@@ -29,17 +36,15 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
       axis_(std::move(axis)),
       options_(std::move(options)),
       rank_(axis_.rank()),
-      layout_(lay_out(blocks_, options_, axis_.size())),
-      made_(make_blocks(blocks_, layout_, rank_, axis_.device())),
-      links_(axis_),
-      ties_(made_, layout_, rank_, links_),
-      parts_(std::make_shared<StageParts>(axis_, ties_, links_)),
+      parts_(parts_of(blocks_, options_, axis_)),
+      layout_(parts_->layout()),
       fingerprint_(fingerprint(blocks_, options_, layout_)),
       schedules_(options_, layout_),
-      messages_(axis_, layout_, links_, *times_) {
+      messages_(axis_, layout_, parts_->links(), *times_) {
   for (int stage = rank_; stage < layout_.stages(); stage += layout_.ranks) {
     const int first = layout_.first_block(stage);
-    passes_.push_back(std::make_unique<StagePasses>(blocks_, made_, ties_, first, first + layout_.cuts[stage] - 1));
+    passes_.push_back(std::make_unique<StagePasses>(blocks_, parts_->blocks(), parts_->ties(), first,
+                                                    first + layout_.cuts[stage] - 1));
   }
   report_.cuts = layout_.cuts;
 }
@@ -55,21 +60,30 @@ int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t
   return micro_batches;
 }
 
+void Runner::check_scopes(const ModelScopes& models) const {
+  for (const auto& model : models.all()) {
+    FSDP_CHECK(!model->steps_in_backward(),
+               "Pipeline: found a step in a scope of step_in_backward(), which holds for one backward of one model. "
+               "Leave the scope out, and call the optimizer's step() after the pipeline's.");
+    FSDP_CHECK(
+        parts_->blocks().ties.empty() || model->group().size() == 1 || !model->in_no_sync(),
+        "Pipeline: found a step in a scope of no_sync(), and the model has tied parameters. The order of its sums "
+        "would depend on the cuts. Leave the scope out.");
+  }
+}
+
 double Runner::step(const Tensors& inputs, const Tensors& targets, const Loss& loss) {
   FSDP_CHECK(!failed_, "Pipeline: an earlier step failed, so its gradients are incomplete. Restart the job.");
   FSDP_CHECK(!c10::InferenceMode::is_enabled(),
              "Pipeline: found a step in InferenceMode, which records no graph. Call it outside of the guard.");
   const ModelScopes models(root());
-  for (const auto& model : models.all()) {
-    FSDP_CHECK(!model->steps_in_backward(),
-               "Pipeline: found a step in a scope of step_in_backward(), which holds for one backward of one model. "
-               "Leave the scope out, and call the optimizer's step() after the pipeline's.");
-  }
+  check_scopes(models);
   StepRandomness randomness(axis_.device());
   const int micro_batches = agree(models, inputs.size(), targets.size(), randomness);
-  ties_.check_alike(axis_, blocks_);
-  if (report_.costs.empty() && models.empty()) ties_.check_equal_values(axis_, blocks_);
-  const StageSchedule& schedule = schedules_.of({.micro_batches = micro_batches, .with_backward = true, .sharded = !models.empty()});
+  parts_->ties().check_alike(axis_, blocks_);
+  if (report_.costs.empty()) parts_->ties().check_equal_values(axis_, blocks_);
+  const StageSchedule& schedule =
+      schedules_.of({.micro_batches = micro_batches, .with_backward = true, .sharded = !models.empty()});
   const auto clock = report_.costs.empty() ? std::make_shared<BlockClock>(blocks_.size()) : nullptr;
   Call call{.context = {randomness, models, clock.get(), micro_batches},
             .inputs = inputs,
@@ -101,9 +115,9 @@ void Runner::run(Call& call, const StageSchedule& schedule) {
   times_->end_call();
   if (call.targets != nullptr) {
     // Gradients of sharded stages are published when their sum ends.
-    call.context.models.empty() ? ties_.publish() : parts_->step_ran(call.context.models);
+    call.context.models.empty() ? parts_->ties().publish() : parts_->step_ran(call.context.models);
   }
-  links_.finish();
+  parts_->links().finish();
   failed_ = false;
 }
 
@@ -120,9 +134,9 @@ void Runner::perform(Call& call, const StageAction& action) {
     case Kind::ReceiveBackward:
       return messages_.begin_receive({stage, kind == Kind::ReceiveBackward, micro_batch});
     case Kind::Gather:
-      return gather_stage(made_, layout_, stage);
+      return gather_stage(parts_->blocks(), layout_, stage);
     case Kind::Release:
-      return release_stage(made_, layout_, stage);
+      return release_stage(parts_->blocks(), layout_, stage);
     default:
       return;
   }

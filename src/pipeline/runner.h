@@ -17,7 +17,7 @@ class Runner {
  public:
   Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options);
 
-  torch::nn::Module& root() { return *made_.root; }
+  torch::nn::Module& root() { return *parts_->blocks().root; }
   using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
   double step(const Tensors& inputs, const Tensors& targets, const Loss& loss);
   Tensors forward(const Tensors& inputs);
@@ -35,6 +35,8 @@ class Runner {
     Tensors outputs = {};  // of the last stage
     double loss_sum = 0;   // over micro-batches; on the rank of the last stage
   };
+  // Throws Error for a step in a scope that it has no meaning in.
+  void check_scopes(const ModelScopes& models) const;
   // The number of micro-batches. Gives `randomness` the first rank's number.
   int agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness);
   void run(Call& call, const stages::StageSchedule& schedule);
@@ -53,11 +55,8 @@ class Runner {
   World axis_;
   PipelineOptions options_;
   int rank_;
-  StageLayout layout_;
-  StageBlocks made_;
-  Links links_;
-  TiedGradients ties_;
-  std::shared_ptr<StageParts> parts_;                 // models of this rank's stages hold it weakly
+  std::shared_ptr<StageParts> parts_;
+  const StageLayout& layout_;                         // that of the parts
   std::vector<std::unique_ptr<StagePasses>> passes_;  // of this rank's stages
   uint64_t fingerprint_;
   StepSchedules schedules_;

@@ -6,9 +6,16 @@
 
 namespace fsdp::pipeline {
 
+StageParts::StageParts(World axis, StageLayout layout, StageBlocks blocks)
+    : axis_(std::move(axis)),
+      layout_(std::move(layout)),
+      blocks_(std::move(blocks)),
+      links_(axis_),
+      ties_(blocks_, layout_, axis_.rank(), links_) {}
+
 void StageParts::step_ran(const ModelScopes& models) {
   models_.assign(models.all().begin(), models.all().end());
-  for (const auto& model : models.all()) model->set_other_parts(weak_from_this());
+  for (const auto& model : models.all()) model->set_other_parts(shared_from_this());
 }
 
 void StageParts::gradients_ended() {

@@ -1,5 +1,7 @@
-// This rank's stages as a part of the whole model: what clipping, scaling and steps of a sharded stage have to do with
-// the other stages.
+// This rank's stages as a part of the whole model. It owns their blocks, their messages to other stages and the
+// gradients of tied parameters. Clipping, scaling and steps of sharded stages reach the other stages through it.
+//
+// The models of sharded stages share it, so it outlives the pipeline where an optimizer's step is yet to come.
 #pragma once
 
 #include <memory>
@@ -14,8 +16,14 @@ namespace fsdp::pipeline {
 
 class StageParts final : public engine::OtherParts, public std::enable_shared_from_this<StageParts> {
  public:
-  // The arguments outlive it.
-  StageParts(World axis, TiedGradients& ties, Links& links) : axis_(std::move(axis)), ties_(ties), links_(links) {}
+  StageParts(World axis, StageLayout layout, StageBlocks blocks);
+  StageParts(const StageParts&) = delete;  // its members know each other
+  StageParts& operator=(const StageParts&) = delete;
+
+  const StageLayout& layout() const { return layout_; }
+  const StageBlocks& blocks() const { return blocks_; }
+  Links& links() { return links_; }
+  TiedGradients& ties() { return ties_; }
 
   // A step of the pipeline has added gradients to these models' sums.
   void step_ran(const ModelScopes& models);
@@ -29,8 +37,10 @@ class StageParts final : public engine::OtherParts, public std::enable_shared_fr
 
  private:
   World axis_;
-  TiedGradients& ties_;
-  Links& links_;
+  const StageLayout layout_;
+  const StageBlocks blocks_;
+  Links links_;
+  TiedGradients ties_;
   std::vector<std::weak_ptr<engine::Model>> models_;  // with gradients to publish
 };
 

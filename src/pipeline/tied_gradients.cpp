@@ -30,6 +30,12 @@ void write_gradient(torch::Tensor& parameter, const torch::Tensor& whole) {
   }
 }
 
+// In fp32 if the stage is sharded.
+torch::Tensor whole_values(const torch::Tensor& parameter) {
+  auto model = engine::Model::of(parameter);
+  return model ? values_of(*model, parameter) : parameter;
+}
+
 // Before hooks of the user, which see the sum when it arrives. A frozen parameter may be trained later.
 void watch(torch::Tensor& parameter, const std::shared_ptr<torch::Tensor>& sum) {
   if (!torch::autograd::isDifferentiableType(parameter.scalar_type())) return;
@@ -140,7 +146,7 @@ void TiedGradients::check_equal_values(World& axis, const std::vector<PipelineBl
     firsts.push_back(own.size());
     own.resize(own.size() + tie.copies.size());
   }
-  for (const End& end : ends_) own[firsts[end.tie] + end.copy] = engine::hash_of_values(end.parameter);
+  for (const End& end : ends_) own[firsts[end.tie] + end.copy] = engine::hash_of_values(whole_values(end.parameter));
   torch::Tensor all = torch::tensor(own, torch::kInt64);
   axis.all_reduce_(all);
   for (size_t tie = 0; tie < firsts.size(); ++tie) {

@@ -40,7 +40,7 @@ class TiedGradients {
   // A collective of the axis, if the model has ties. Throws Error on all ranks if one copy of a parameter requires
   // gradients and another does not.
   void check_alike(World& axis, const std::vector<PipelineBlock>& blocks) const;
-  // A collective of the axis, for stages that are not sharded, if the model has ties. Throws Error on all ranks if
+  // A collective of the axis, and of the models of sharded stages, if the model has ties. Throws Error on all ranks if
   // copies of a parameter have other values.
   void check_equal_values(World& axis, const std::vector<PipelineBlock>& blocks) const;
   // True if this rank has no tied parameter.

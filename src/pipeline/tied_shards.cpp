@@ -9,6 +9,15 @@
 
 namespace fsdp::pipeline {
 
+torch::Tensor values_of(engine::Model& model, const torch::Tensor& parameter) {
+  const int id = engine::Model::unit_holding(parameter);
+  const engine::ShardedUnit& unit = *model.units()[id];
+  const auto found =
+      std::ranges::find_if(unit.parameters, [&](const auto& held) { return held.tensor().is_same(parameter); });
+  model.begin_read("a step of the pipeline");
+  return unit.view(model.gather_whole(id), found - unit.parameters.begin());
+}
+
 ShardedGradient::ShardedGradient(std::shared_ptr<engine::Model> model, const torch::Tensor& parameter)
     : model_(std::move(model)) {
   for (const auto& unit : model_->units()) {

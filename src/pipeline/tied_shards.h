@@ -1,4 +1,4 @@
-// The gradient of a tied parameter in a sharded stage, after its sum has ended.
+// A tied parameter in a sharded stage: its values, and its gradient after its sum has ended.
 #pragma once
 
 #include <torch/types.h>
@@ -8,6 +8,9 @@
 #include "engine/model.h"
 
 namespace fsdp::pipeline {
+
+// The whole values of a sharded parameter, in fp32. A collective of the model, with which nothing else is full.
+torch::Tensor values_of(engine::Model& model, const torch::Tensor& parameter);
 
 // A parameter of a sharded model.
 class ShardedGradient {

@@ -4,6 +4,7 @@
 #include <fsdp/fsdp.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct ShardedPipeline {
 using ShardedProgram = std::function<std::vector<double>(ShardedPipeline& model)>;
 struct AlikeOptions {
   Options options = {};
-  PipelineOptions pipeline = {};
+  PipelineOptions pipeline = {};      // of the divided one
+  std::optional<Options> plain = {};  // of the one stage; none: `options`
   std::string backend = "auto";
 };
 void expect_alike(const FormCase& form, const ShardedProgram& program, const AlikeOptions& how = {});
