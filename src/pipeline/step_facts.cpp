@@ -17,9 +17,8 @@ torch::Tensor on_cpu(const std::vector<double>& values) { return torch::tensor(v
 
 uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
                      const StageLayout& layout) {
-  std::string text =
-      fmt::format("{} {} {} [{}]", name_of(options.schedule), options.stages_per_rank,
-                  static_cast<int>(options.gathers), fmt::join(layout.cuts, ","));
+  std::string text = fmt::format("{} {} {} [{}]", name_of(options.schedule), options.stages_per_rank,
+                                 static_cast<int>(options.gathers), fmt::join(layout.cuts, ","));
   for (const PipelineBlock& block : blocks) {
     text += "\n" + block.name;
     for (const auto& [own, other] : block.shares) text += fmt::format(" {}={}", own, other);
@@ -39,7 +38,7 @@ Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts&
   for (int rank = 1; rank < axis.size(); ++rank) {
     FSDP_CHECK(
         fact(rank, 2) == fact(0, 2),
-        "Pipeline: rank {} and rank {} have other blocks, cuts, schedules or gathers. Construct the pipeline with the same "
+        "Pipeline: rank {} and rank {} have other blocks, cuts or schedules. Construct the pipeline with the same "
         "arguments on all ranks.",
         name_of_rank(0), name_of_rank(rank));
     FSDP_CHECK(

@@ -43,8 +43,6 @@ void Residency::let_go(std::span<const UnitId> units, Actions& actions) {
   }
 }
 
-bool Residency::holds_any() const { return std::ranges::any_of(progress_, &UnitProgress::held); }
-
 void Residency::prefetch(UnitId unit, const UseOrder& order, std::span<const UnitId> busy, Actions& actions) {
   if (state(unit) != State::Sharded) return;
   std::optional<int> buffer = free_buffer();

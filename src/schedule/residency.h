@@ -7,6 +7,7 @@
 // first. Pure; not for concurrent use.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,6 +47,8 @@ class Residency {
   void prefetch(UnitId unit, const UseOrder& order, std::span<const UnitId> busy, Actions& actions);
   // Where units do not share buffers: begins to gather all that are not full.
   void demand_all(Actions& actions);
+  // True if a caller holds any unit: then it gathers the units of the step.
+  bool holds_any() const { return std::ranges::any_of(progress_, &UnitProgress::held); }
   bool shares_buffers() const { return full_until_ == FullUntil::BufferNeeded; }
   // The unit is gathered and stays until as many `let_go` or the end ShardsChange, whatever is used meanwhile.
   // `foreseen`: every rank begins the gather at the same place.
@@ -63,8 +66,8 @@ class Residency {
   int gathered_next() const;
   // The number of a free buffer, or of one more.
   int spare_buffer() const { return free_buffer().value_or(buffers()); }
-  // `end` has come: everything goes that is full until then at most, and neither pinned nor held. Units that `order`, if
-  // there is one, uses again stay.
+  // `end` has come: everything goes that is full until then at most, and neither pinned nor held. Units that `order`,
+  // if there is one, uses again stay.
   void release_all(FullUntil end, Actions& actions, const UseOrder* order = nullptr);
 
  private:
@@ -74,10 +77,7 @@ class Residency {
   };
 
   // The unit does not go while others need buffers.
-  bool stays(UnitId unit) const {
-    return pinned(unit) || progress_[unit].held() || progress_[unit].gathered_next();
-  }
-  bool holds_any() const;
+  bool stays(UnitId unit) const { return pinned(unit) || progress_[unit].held() || progress_[unit].gathered_next(); }
   // A free buffer, that of the farthest unit, which goes, or one more.
   int make_room(const UseOrder& order, Actions& actions);
   void gather(UnitId unit, int buffer, bool foreseen, Actions& actions);

@@ -37,7 +37,7 @@ Actions Schedule::other_use(std::span<const UnitId> units, Mode mode) {
 void Schedule::make_full(std::span<const UnitId> units, Actions& actions) {
   if (residency_.shares_buffers()) {
     for (UnitId unit : units) residency_.demand(unit, order(), actions);
-    for (int steps = 1; steps <= prefetch_; ++steps) {
+    for (int steps = 1; steps <= prefetch_ && !residency_.holds_any(); ++steps) {
       if (std::optional<UnitId> unit = order().ahead(steps)) residency_.prefetch(*unit, order(), current_, actions);
     }
   } else {

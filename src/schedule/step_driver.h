@@ -68,7 +68,8 @@ class StepDriver {
   std::optional<int64_t> begin_micro_batch(int64_t number);
   void end_micro_batch(std::optional<int64_t> outer) { schedule_.end_micro_batch(outer); }
   // Keeps the units full over any number of forwards and backwards, until `let_go` or a change of the shards. Their
-  // gathers begin now. All ranks that share shards make the same calls at the same place.
+  // gathers begin now, and meanwhile no unit is gathered ahead of its use. All ranks that share shards make the same
+  // calls at the same place.
   void hold(std::span<const UnitId> units);
   void let_go(std::span<const UnitId> units) { perform(schedule_.let_go(units)); }
   // Throws Error if the call would be misuse now; `what` names it.

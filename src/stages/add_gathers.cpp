@@ -21,9 +21,8 @@ class GatherWriter {
 
   void keep_full(int stage) {
     const auto reads = [&](Cell cell) {
-      return std::ranges::any_of(cell, [&](const StageAction& action) {
-        return action.stage == stage && reads_parameters(action.kind);
-      });
+      return std::ranges::any_of(
+          cell, [&](const StageAction& action) { return action.stage == stage && reads_parameters(action.kind); });
     };
     size_t first = 0, last = cells_.size() - 1;
     while (!reads(cells_[first])) ++first;

@@ -10,7 +10,8 @@ namespace fsdp::stages {
 StageSchedule join_backwards(const StageSchedule& schedule);
 
 // Adds a gather and a release to each stage, for stages whose parameters are shards: a stage stays full from its first
-// pass that reads parameters to its last. The gather stands one pass ahead of its use, so that it runs beside that pass.
+// pass that reads parameters to its last. The gather stands one pass ahead of its use, so that it runs beside that
+// pass.
 StageSchedule add_gathers(const StageSchedule& schedule);
 
 // Adds sends and receives between stages on different ranks. A send stands behind its pass. Its receive stands where
