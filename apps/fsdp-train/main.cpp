@@ -66,7 +66,8 @@ int run_train(const trainer::CommandLine& line) {
   }
   const auto windows = inputs.windows(options.model.context);
   RunOptions resolved = options;  // by the ranks that are asked for; a launcher may have others
-  if (problems.empty() || windows) append(problems, trainer::resolve(resolved, {options.ranks, windows}));
+  const trainer::Job job{.ranks = options.ranks, .windows = windows, .ranks_are_known = !trainer::is_started_as_rank()};
+  if (problems.empty() || windows) append(problems, trainer::resolve(resolved, job));
   if (windows) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
     resolved.model = options.model;

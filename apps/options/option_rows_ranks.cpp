@@ -1,4 +1,6 @@
 // The options of ranks and of what is divided among them.
+#include <regex>
+
 #include "options/numbers.h"
 #include "options/option_groups.h"
 #include "options/rank_range.h"
@@ -15,6 +17,12 @@ bool names_layers(const std::string& value) {
   if (value == "none" || value == "all" || value == "selective") return true;
   const auto layers = whole_number_in(value);
   return layers && *layers >= 1 && *layers <= kMostLayers && value == std::to_string(*layers);
+}
+
+// Numbers with commas between them, each maybe times another. How many they should be follows from other options.
+bool names_cuts(const std::string& value) {
+  static const std::regex cuts("[1-9][0-9]*(\\*[1-9][0-9]*)?(,[1-9][0-9]*(\\*[1-9][0-9]*)?)*");
+  return value == "auto" || std::regex_match(value, cuts);
 }
 
 bool is_rank_range(const std::string& value) { return rank_range_in(value).has_value(); }
@@ -40,6 +48,29 @@ std::vector<Row> ranks_rows() {
           {"--hang-timeout", &O::hang_timeout, from(0, kMany), kTrain, "SECONDS", "never",
            "Ends the job if a rank makes no progress for so long. Before that, every rank writes the stacks of its "
            "threads to RUN/hang-RANK.txt. Choose more than a micro-batch, a validation or a save takes."}};
+}
+
+std::vector<Row> mesh_rows() {
+  return {{"--pipeline-parallel", &O::pipeline_parallel, from(1, 1024), kTrain, "RANKS", "",
+           "Number of ranks among which the layers are divided, in stages. The state of a stage is sharded over "
+           "ranks / (pipeline x tensor) ranks, which have micro-batches of their own."},
+          {"--tensor-parallel", &O::tensor_parallel, from(1, 1024), kTrain, "RANKS", "",
+           "Number of ranks among which the matrices of each layer are divided. Choose ranks of one host."},
+          {"--tensor-parts", &O::tensor_parts, from(1, 1024), kTrain, "PARTS",
+           "as --tensor-parallel, or as in the checkpoint",
+           "Number of parts in which matrices are computed, a multiple of --tensor-parallel. It decides the bits of a "
+           "run: any number of ranks with as many parts has the same."},
+          {"--sequence-parallel", &O::sequence_parallel, Anything{}, kTrain, "", "",
+           "Divides the activations between divided layers along the sequence: less memory. The context has to be a "
+           "multiple of the parts."},
+          {"--pipeline-schedule", &O::pipeline_schedule, words(kPipelineSchedules), kTrain, "SCHEDULE", "",
+           "Order of forwards and backwards in a pipeline. It changes time and memory, and no bit."},
+          {"--stages-per-rank", &O::stages_per_rank, from(1, 1024), kTrain, "STAGES", "",
+           "Number of stages that each rank of a pipeline has. interleaved is for 2 or more."},
+          {"--stages", &O::stages, Form{names_cuts, "auto, or blocks of each stage such as 4,4,3,1 or 4*2,3,1"}, kTrain,
+           "CUTS", "",
+           "Number of blocks of each stage. The blocks are the embedding, the layers and the head. auto divides their "
+           "operations evenly."}};
 }
 
 std::vector<Row> sharding_rows() {
@@ -82,7 +113,9 @@ std::vector<Row> sharding_rows() {
 }  // namespace
 
 std::vector<Group> rank_groups() {
-  return {{"Ranks", "ranks", ranks_rows()}, {"Sharding", "sharding", sharding_rows()}};
+  return {{"Ranks", "ranks", ranks_rows()},
+          {"Mesh of ranks", "mesh", mesh_rows()},
+          {"Sharding", "sharding", sharding_rows()}};
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 // resolve.h fills in what follows from others.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -16,7 +17,8 @@
 
 namespace trainer {
 
-// The words for fsdp::Strategy and for dtypes; sharding.h says what they mean.
+// The words for fsdp::Strategy and for dtypes; sharding.h says what they mean. Those for fsdp::PipelineSchedule are in
+// its order.
 inline constexpr std::array<const char*, 6> kStrategies = {"full-shard", "shard-grad-op", "shard-optimizer",
                                                            "no-shard",   "hybrid-shard",  "hybrid-shard-grad-op"};
 inline constexpr std::array<const char*, 3> kDtypes = {"fp32", "bf16", "fp16"};
@@ -26,6 +28,8 @@ inline constexpr std::array<const char*, 3> kOptimizerStates = {"fp32", "bf16", 
 inline constexpr std::array<const char*, 3> kOffloads = {"none", "optimizer", "all"};
 inline constexpr std::array<const char*, 2> kOnNonfinite = {"stop", "skip"};
 inline constexpr std::array<const char*, 2> kOnFailedSave = {"continue", "stop"};
+inline constexpr std::array<const char*, 5> kPipelineSchedules = {
+    "one-at-a-time", "all-forward-all-backward", "one-forward-one-backward", "interleaved", "zero-bubble"};
 inline constexpr std::array<const char*, 3> kShells = {"bash", "zsh", "fish"};
 
 // Steps, both ends included, counted from 1.
@@ -89,6 +93,19 @@ struct ShardedModelOptions {
   bool offload_activations = false;                    // to files
   std::string offload_directory;                       // of them all; empty: a folder of the run's
   bool offloads() const { return offload != "none"; }  // a part of the state
+
+  // The mesh: ranks are data x pipeline x tensor, and the state is sharded over data. With 1 x 1 there is no mesh.
+  int64_t pipeline_parallel = 1, tensor_parallel = 1;
+  std::optional<int64_t> tensor_parts;  // none: those of the checkpoint that a run goes on from, or `tensor_parallel`
+  bool sequence_parallel = false;
+  std::string pipeline_schedule = "one-forward-one-backward";  // one of kPipelineSchedules
+  int64_t stages_per_rank = 1;
+  std::string stages = "auto";  // or the blocks of each stage, "4,4,3,1" or "4*2,3,1"
+  // That hold the model once, if they do not shard it.
+  int64_t ranks_of_replica() const { return pipeline_parallel * tensor_parallel; }
+  bool has_mesh() const { return ranks_of_replica() > 1; }
+  int64_t parts() const { return tensor_parts.value_or(tensor_parallel); }
+  int64_t stage_count() const { return pipeline_parallel * stages_per_rank; }
 };
 
 // Text that the model writes, in train and sample.
@@ -175,9 +192,11 @@ struct RunOptions : CommonOptions, TextOptions, ShardedModelOptions, WritingOpti
     if (activation_checkpoint == "selective") return {.blocks = model.layers, .keeps_products = true};
     return {.blocks = std::stoll(activation_checkpoint)};
   }
-  data::StepShape step_shape() const { return {.ranks = ranks, .micro_batches = micro_batches, .batch = batch}; }
+  // Ranks with micro-batches of their own.
+  int64_t data_ranks() const { return std::max<int64_t>(1, ranks / ranks_of_replica()); }
+  data::StepShape step_shape() const { return {.ranks = data_ranks(), .micro_batches = micro_batches, .batch = batch}; }
   bool scales_loss() const { return param_dtype == "fp16"; }  // whose range is too small for gradients as they are
-  int64_t micro_batches_of_step() const { return ranks * micro_batches; }
+  int64_t micro_batches_of_step() const { return data_ranks() * micro_batches; }
   int64_t tokens_per_step() const { return micro_batches_of_step() * batch * model.context; }
   // Without --validate-every a run of some length validates once before its end, to see whether the loss still falls.
   bool validates_after(int64_t step) const {

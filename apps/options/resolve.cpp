@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "options/mesh_choice.h"
 #include "options/rank_range.h"
 
 namespace trainer {
@@ -14,13 +15,13 @@ namespace {
 constexpr int64_t kMostSteps = 1'000'000'000;
 
 int64_t micro_batches_for(int64_t tokens, const RunOptions& options) {
-  const auto sequences = static_cast<double>(options.ranks * options.batch * options.model.context);
+  const auto sequences = static_cast<double>(options.data_ranks() * options.batch * options.model.context);
   return std::max<int64_t>(1, std::llround(static_cast<double>(tokens) / sequences));
 }
 
 // Whole steps within so many passes; at least one.
 int64_t steps_for(double epochs, int64_t windows, const RunOptions& options) {
-  const auto a_step = static_cast<double>(options.ranks * options.micro_batches * options.batch);
+  const auto a_step = static_cast<double>(options.micro_batches_of_step() * options.batch);
   const double steps = std::floor(epochs * static_cast<double>(windows) / a_step);
   return static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(kMostSteps)));
 }
@@ -81,7 +82,7 @@ std::vector<std::string> schedule_problems(const RunOptions& options) {
 
 // Other ranks than before divide the same step, where its sequences come out even.
 void keep_step(RunOptions& options) {
-  const int64_t of_micro_batch = options.ranks * options.batch;
+  const int64_t of_micro_batch = options.data_ranks() * options.batch;
   if (!options.sequences_per_step || *options.sequences_per_step % of_micro_batch != 0) return;
   const int64_t micro_batches = *options.sequences_per_step / of_micro_batch;
   if (options.micro_batches == micro_batches) return;
@@ -147,8 +148,10 @@ std::vector<std::string> contradictions(const RunOptions& options) {
   check(options.strategy != "no-shard" || group <= 1,
         fmt::format("--shard-group-size is {} with --strategy no-shard, which shards nothing.", group));
   // Under a launcher --ranks stays at 1 and the launcher's number counts; `shard` compares with that.
-  check(options.ranks <= 1 || group <= 0 || options.ranks % group == 0,
+  check(options.ranks <= 1 || group <= 0 || options.has_mesh() || options.ranks % group == 0,
         fmt::format("--shard-group-size {} does not divide --ranks {}.", group, options.ranks));
+  const std::vector<std::string> of_mesh = mesh_contradictions(options);
+  problems.insert(problems.end(), of_mesh.begin(), of_mesh.end());
   return problems;
 }
 
@@ -161,6 +164,11 @@ std::vector<std::string> resolve(RunOptions& options, const Job& job) {
                           job.ranks)};
     }
     options.ranks = range->most;
+  }
+  if (job.is_known && !options.tensor_parts) options.tensor_parts = options.tensor_parallel;
+  if (job.is_known || job.ranks_are_known) {
+    std::vector<std::string> problems = mesh_problems(options);
+    if (!problems.empty()) return problems;
   }
   keep_step(options);
   if (options.target_tokens_per_step) {

@@ -73,10 +73,14 @@ void settle_resume(const Rows& in_flags, CommandLine& line) {
 void settle_step(const Rows& in_flags, const RunOptions& before, RunOptions& options) {
   const auto given = [&](const char* flag) { return in_flags.contains(row_of(flag)); };
   const bool is_own = !given("--config") && !before.config.empty() && given("--resume");
+  if (is_own && !given("--tensor-parts") && before.parts() > 1) {
+    options.tensor_parts = before.parts();
+    options.chosen.flags.insert("--tensor-parts");
+  }
   if (!is_own || given("--micro-batches") || given("--tokens-per-step")) return;
   if (before.target_tokens_per_step) return;  // micro-batches follow already
   const auto range = rank_range_in(before.elastic);
-  options.sequences_per_step = (range ? range->most : before.ranks) * before.micro_batches * before.batch;
+  options.sequences_per_step = (range ? range->most : before.data_ranks()) * before.micro_batches * before.batch;
 }
 
 }  // namespace trainer

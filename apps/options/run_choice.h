@@ -19,8 +19,8 @@ std::string path_meant(const std::string& path);
 // run's folder, unless --run names another. `in_flags`: what the command line gives. Appends what cannot be.
 void settle_resume(const Rows& in_flags, CommandLine& line);
 
-// Notes the step of the run that goes on with its own configuration, so that other ranks keep it. `before`: the options
-// without the flags. Nothing changes where the flags say what a step is.
+// Notes the step and the tensor parts of the run that goes on with its own configuration, so that other ranks keep
+// them. `before`: the options without the flags. Nothing changes where the flags say what they are.
 void settle_step(const Rows& in_flags, const RunOptions& before, RunOptions& options);
 
 }  // namespace trainer

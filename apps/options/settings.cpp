@@ -9,6 +9,7 @@
 #include "console/units.h"
 #include "data/data_notes.h"
 #include "options/frozen.h"
+#include "options/mesh_choice.h"
 #include "options/option_value.h"
 #include "options/rank_range.h"
 #include "options/resolve.h"
@@ -25,10 +26,10 @@ std::string learning_rate_text(const RunOptions& options) {
 }
 
 std::string step_text(const RunOptions& options) {
-  std::string text =
-      fmt::format("{} x {} x {} x {} = {} tokens", counted(options.ranks, "rank"),
-                  counted(options.micro_batches, "micro-batch", "micro-batches"), counted(options.batch, "sequence"),
-                  options.model.context, grouped(options.tokens_per_step()));
+  std::string text = fmt::format(
+      "{} x {} x {} x {} = {} tokens", counted(options.data_ranks(), options.has_mesh() ? "data rank" : "rank"),
+      counted(options.micro_batches, "micro-batch", "micro-batches"), counted(options.batch, "sequence"),
+      options.model.context, grouped(options.tokens_per_step()));
   const int64_t asked = options.target_tokens_per_step.value_or(options.tokens_per_step());
   return asked == options.tokens_per_step() ? text : fmt::format("{}, nearest to {}", text, grouped(asked));
 }
@@ -132,6 +133,7 @@ std::string settings_table(const RunOptions& options, const data::Corpus& corpus
                            counted(model.heads, "head"), model.context));
   if (const auto frozen = frozen_parameters(options); !frozen.empty()) row("trained", trained_text(options, frozen));
   row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
+  if (options.has_mesh() || options.parts() > 1) row("mesh", mesh_text(options));
   if (options.restarts() > 0) row("after failures", restarts_text(options));
   row("sharding",
       options.strategy + (options.shard_group_size == 0

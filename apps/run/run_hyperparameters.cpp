@@ -11,7 +11,7 @@ namespace trainer {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kTableSections = {"data", "model", "sharding", "training"};
+constexpr std::array<std::string_view, 5> kTableSections = {"data", "model", "mesh", "sharding", "training"};
 
 HyperparameterValue value_for_table(const Scalar& value) {
   if (const auto* truth = std::get_if<bool>(&value)) return *truth;

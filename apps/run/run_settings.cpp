@@ -29,15 +29,31 @@ constexpr const char *kDataContent = "the content of the training data",
 constexpr const char* kDataFiles = "the files of the training data";  // of data that is not hashed whole
 
 // With another of these a run is another one.
-constexpr std::array kKept = {kData,          kDataContent,   kTokensOfStep,      "--seed",
-                              "--optimizer",  "--model",      "--context",        "--width",
-                              "--layers",     "--heads",      "--mlp-width",      "--key-value-heads",
-                              "--vocabulary", "--rope-theta", "--tie-embeddings", "--freeze",
-                              "--lora",       "--lora-alpha", "--lora-targets"};
+constexpr std::array kKept = {kData,
+                              kDataContent,
+                              kTokensOfStep,
+                              "--seed",
+                              "--optimizer",
+                              "--model",
+                              "--context",
+                              "--width",
+                              "--layers",
+                              "--heads",
+                              "--mlp-width",
+                              "--key-value-heads",
+                              "--vocabulary",
+                              "--rope-theta",
+                              "--tie-embeddings",
+                              "--freeze",
+                              "--lora",
+                              "--lora-alpha",
+                              "--lora-targets",
+                              "--tensor-parts",
+                              "--sequence-parallel"};
 
 // Sections whose options say how a run is trained; the others, and these options, say where things lie, how often
 // something is shown, or what follows into an entry of its own.
-constexpr std::array kSections = {"data", "model", "sharding", "training"};
+constexpr std::array kSections = {"data", "model", "mesh", "sharding", "training"};
 constexpr std::array kLeftOut = {"--cache", "--init-from", "--epochs", "--tokens-per-step", "--offload-directory"};
 
 template <typename Names>

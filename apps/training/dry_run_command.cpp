@@ -55,7 +55,9 @@ int dry_run_command(const CommandLine& line, const RunOptions& options, std::opt
   SharedFlag refused;
   auto rank = [&](fsdp::World& world) {
     RunOptions of_job = options;
-    if (is_started_as_rank() && refuse_together(world, resolve(of_job, {world.size(), windows}))) return refused.set();
+    if (is_started_as_rank() &&
+        refuse_together(world, resolve(of_job, {.ranks = world.size(), .windows = windows, .ranks_are_known = true})))
+      return refused.set();
     RunPlan plan = plan_here(world, of_job, free_here);
     plan.windows = windows;
     measure_work(world, plan);
