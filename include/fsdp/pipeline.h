@@ -110,7 +110,20 @@ struct PipelineOptions {
   // Blocks of each stage. Empty: such that the largest sum of costs is least.
   std::vector<int> cuts = {};
   GatherEvery gathers = GatherEvery::MicroBatch;  // of stages that are sharded
+  // If false, the backward is that of each micro-batch's loss itself, and ShardedModel::set_gradient_divisor divides
+  // the sum of gradients, once: bit for bit as in a loop that does so. The divisor counts the micro-batches of all
+  // ranks.
+  bool divides_loss = true;
 };
+
+// Reads blocks per stage: "4,4,3,1", or "4*2,3,1", in which "4*2" are two stages of 4 blocks. Throws Error, with cuts
+// that would work, unless they are `stages` stages of at least 1 block that have `blocks` blocks together.
+std::vector<int> pipeline_cuts(const std::string& text, int blocks, int stages);
+// The blocks per stage such that the largest sum of costs of a stage is least. Throws Error for fewer blocks than
+// stages, no stages, or a cost that is not from 0 to 1e100.
+std::vector<int> pipeline_cuts(const std::vector<double>& costs, int stages);
+// The shortest text of such cuts: "4*2,3,1".
+std::string pipeline_cuts_text(const std::vector<int>& cuts);
 
 // The last step of a pipeline.
 struct PipelineReport {
@@ -161,10 +174,11 @@ class Pipeline {
 
   // Runs forward and backward of all micro-batches and adds to the gradients. `inputs` has one tensor per micro-batch,
   // and counts on the rank of the first stage; `targets` on that of the last. Other ranks may pass {}. The loss has one
-  // element. The backward is that of loss / micro-batches. If an input requires gradients, its graph gets them. Returns
-  // the mean loss, on every rank. Gradients are on, also in the caller's NoGradGuard. Throws Error in InferenceMode, in
-  // a scope of step_in_backward, and with tied parameters in a scope of no_sync. Throws Error if the copies of a tied
-  // parameter differ in requires_grad or, in the first step, in their values.
+  // element. The backward is that of loss / micro-batches (PipelineOptions::divides_loss). If an input requires
+  // gradients, its graph gets them. Returns the mean loss, on every rank. Gradients are on, also in the caller's
+  // NoGradGuard. Throws Error in InferenceMode, in a scope of step_in_backward, and with tied parameters in a scope of
+  // no_sync. Throws Error if the copies of a tied parameter differ in requires_grad or, in the first step, in their
+  // values.
   double step(const Tensors& inputs, const Tensors& targets,
               const std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>& loss);
   // Runs the forwards without gradients. Returns one output per input on the rank of the last stage, {} elsewhere.

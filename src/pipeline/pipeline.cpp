@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "pipeline/runner.h"
+#include "stages/cuts.h"
 
 namespace fsdp {
 
@@ -17,6 +18,16 @@ const torch::Tensor& only_input(const Tensors& inputs, const char* block) {
 }
 
 }  // namespace detail
+
+std::vector<int> pipeline_cuts(const std::string& text, int blocks, int stages) {
+  return stages::read_cuts(text, blocks, stages);
+}
+
+std::vector<int> pipeline_cuts(const std::vector<double>& costs, int stages) {
+  return stages::even_cuts(costs, stages);
+}
+
+std::string pipeline_cuts_text(const std::vector<int>& cuts) { return stages::to_string(cuts); }
 
 Pipeline::Pipeline(std::vector<PipelineBlock> blocks, World axis, PipelineOptions options)
     : runner_(std::make_unique<pipeline::Runner>(std::move(blocks), std::move(axis), std::move(options))) {}

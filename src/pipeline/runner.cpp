@@ -188,7 +188,8 @@ void Runner::run_forward(Call& call, int stage, int micro_batch, const Tensors& 
     const auto loss_of = [&](const torch::Tensor& output) {
       return (*call.loss)(output, (*call.targets)[micro_batch]);
     };
-    const torch::Tensor loss = passes(stage).add_loss(call.context, micro_batch, loss_of, call.context.micro_batches);
+    const double divisor = options_.divides_loss ? call.context.micro_batches : 1;
+    const torch::Tensor loss = passes(stage).add_loss(call.context, micro_batch, loss_of, divisor);
     call.loss_sum += loss.item<double>();
   }
 }

@@ -23,10 +23,12 @@ struct ShardedCase {
   PipelineSchedule schedule;
   int data = 2, stages = 2, stages_per_rank = 1;
   bool tied = false;
+  bool divides_loss = true;  // otherwise the sum of the gradients is divided, once
 
   friend void PrintTo(const ShardedCase& one, std::ostream* out) {
     *out << "Strategy" << static_cast<int>(one.strategy) << "_" << static_cast<int>(one.schedule) << "_" << one.data
-         << "x" << one.stages << "x" << one.stages_per_rank << (one.tied ? "_tied" : "");
+         << "x" << one.stages << "x" << one.stages_per_rank << (one.tied ? "_tied" : "")
+         << (one.divides_loss ? "" : "_sum");
   }
 };
 
@@ -52,9 +54,11 @@ Tensors tokens_of_rank(const SmallGpt& model, int step, int data_rank, int data,
 ShardedResult train_sharded_stage(World pipeline_axis, World data_axis, const ShardedCase& one) {
   const SmallGpt model{.dropout = 0, .tied = one.tied};
   torch::manual_seed(5);
-  Pipeline pipeline(blocks_of(model), pipeline_axis,
-                    {.schedule = one.schedule, .stages_per_rank = one.stages_per_rank});
+  Pipeline pipeline(
+      blocks_of(model), pipeline_axis,
+      {.schedule = one.schedule, .stages_per_rank = one.stages_per_rank, .divides_loss = one.divides_loss});
   ShardedModel sharded = shard(pipeline.stage(), data_axis, {.strategy = one.strategy});
+  if (!one.divides_loss) sharded.set_gradient_divisor(one.data * kShardedMicroBatches);
   AdamW optimizer(sharded, {.lr = 1e-2});
   ShardedResult result;
   for (int step = 0; step < kShardedSteps; ++step) {
@@ -75,12 +79,12 @@ ShardedResult train_in_rounds(World alone, const ShardedCase& one) {
   torch::manual_seed(5);
   Pipeline pipeline(blocks_of(model), alone);
   ShardedModel sharded = shard(pipeline.stage(), alone, {.strategy = Strategy::NoShard});
-  sharded.set_gradient_divisor(one.data);
+  sharded.set_gradient_divisor(one.divides_loss ? one.data : one.data * kShardedMicroBatches);
   double sum = 0;
   const auto share_of_loss = [&](const torch::Tensor& output, const torch::Tensor& target) {
     const torch::Tensor loss = token_loss(output, target);
     sum += loss.item<double>();
-    return loss / kShardedMicroBatches;
+    return one.divides_loss ? loss / kShardedMicroBatches : loss;
   };
   AdamW optimizer(sharded, {.lr = 1e-2});
   ShardedResult result;
@@ -139,23 +143,25 @@ TEST_P(ShardedStages, HaveTheBitsOfOneProcess) {
 }
 
 using enum PipelineSchedule;
-INSTANTIATE_TEST_SUITE_P(Meshes, ShardedStages,
-                         ::testing::Values(ShardedCase{Strategy::FullShard, OneForwardOneBackward},
-                                           ShardedCase{Strategy::FullShard, AllForwardAllBackward, 2, 1},
-                                           ShardedCase{Strategy::FullShard, Interleaved, 2, 2, 2},
-                                           ShardedCase{Strategy::FullShard, ZeroBubble},
-                                           ShardedCase{Strategy::FullShard, OneForwardOneBackward, 3, 2},
-                                           ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward},
-                                           ShardedCase{Strategy::ShardGradOp, ZeroBubble},
-                                           ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward},
-                                           ShardedCase{Strategy::NoShard, Interleaved, 2, 2, 2},
-                                           ShardedCase{Strategy::NoShard, ZeroBubble},
-                                           ShardedCase{Strategy::FullShard, OneForwardOneBackward, 2, 2, 1, true},
-                                           ShardedCase{Strategy::FullShard, Interleaved, 3, 2, 2, true},
-                                           ShardedCase{Strategy::NoShard, ZeroBubble, 2, 2, 1, true},
-                                           ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward, 2, 1, 1, true},
-                                           ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward, 2, 3, 1, true}),
-                         [](const auto& info) { return ::testing::PrintToString(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, ShardedStages,
+    ::testing::Values(ShardedCase{Strategy::FullShard, OneForwardOneBackward},
+                      ShardedCase{Strategy::FullShard, AllForwardAllBackward, 2, 1},
+                      ShardedCase{Strategy::FullShard, Interleaved, 2, 2, 2},
+                      ShardedCase{Strategy::FullShard, ZeroBubble},
+                      ShardedCase{Strategy::FullShard, OneForwardOneBackward, 3, 2},
+                      ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward},
+                      ShardedCase{Strategy::ShardGradOp, ZeroBubble},
+                      ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward},
+                      ShardedCase{Strategy::NoShard, Interleaved, 2, 2, 2}, ShardedCase{Strategy::NoShard, ZeroBubble},
+                      ShardedCase{Strategy::FullShard, OneForwardOneBackward, 2, 2, 1, true},
+                      ShardedCase{Strategy::FullShard, Interleaved, 3, 2, 2, true},
+                      ShardedCase{Strategy::NoShard, ZeroBubble, 2, 2, 1, true},
+                      ShardedCase{Strategy::ShardOptimizer, OneForwardOneBackward, 2, 1, 1, true},
+                      ShardedCase{Strategy::ShardGradOp, OneForwardOneBackward, 2, 3, 1, true},
+                      ShardedCase{Strategy::FullShard, OneForwardOneBackward, 2, 2, 1, false, false},
+                      ShardedCase{Strategy::NoShard, ZeroBubble, 2, 2, 1, true, false}),
+    [](const auto& info) { return ::testing::PrintToString(info.param); });
 
 }  // namespace
 }  // namespace fsdp
