@@ -4,43 +4,50 @@
 
 #include <torch/torch.h>
 
-#include "models/adaptable_linear.h"
+#include <vector>
+
 #include "models/key_value_cache.h"
 #include "models/language_model.h"
+#include "models/layers.h"
 
 namespace models {
 
 class Gpt2AttentionImpl : public torch::nn::Module {
  public:
-  explicit Gpt2AttentionImpl(const ModelConfig& config);
+  explicit Gpt2AttentionImpl(const ModelConfig& config, const Division& division = {});
   // x [batch, length, width], as the result
   torch::Tensor forward(const torch::Tensor& x, const CachedLayer& place = {});
 
  private:
-  int64_t heads_;
-  double dropout_;
-  AdaptableLinear c_attn_, c_proj_;
+  torch::Tensor mixed(const torch::Tensor& projected, const CachedLayer& place) const;
+  torch::Tensor mixed_parts(const torch::Tensor& projected, const CachedLayer& place) const;
+
+  ModelConfig config_;
+  Division division_;
+  Layer c_attn_, c_proj_;
 };
 TORCH_MODULE(Gpt2Attention);
 
 class Gpt2MlpImpl : public torch::nn::Module {
  public:
-  explicit Gpt2MlpImpl(const ModelConfig& config);
+  explicit Gpt2MlpImpl(const ModelConfig& config, const Division& division = {});
   torch::Tensor forward(const torch::Tensor& x);  // [batch, length, width], as the result
 
  private:
-  AdaptableLinear c_fc_, c_proj_;
+  Division division_;
+  Layer c_fc_, c_proj_;
 };
 TORCH_MODULE(Gpt2Mlp);
 
 // One layer: x + attention(norm(x)), then x + mlp(norm(x)), with x [batch, length, width].
 class Gpt2BlockImpl : public torch::nn::Module {
  public:
-  explicit Gpt2BlockImpl(const ModelConfig& config);
+  explicit Gpt2BlockImpl(const ModelConfig& config, const Division& division = {});
   torch::Tensor forward(torch::Tensor x, const CachedLayer& place = {});
 
  private:
   double dropout_;
+  Division division_;
   torch::nn::LayerNorm ln_1_;
   Gpt2Attention attn_;
   torch::nn::LayerNorm ln_2_;
@@ -52,19 +59,13 @@ TORCH_MODULE(Gpt2Block);
 // where a layer adds to x; biases 0, norms 1.
 class Gpt2Impl : public LanguageModel {
  public:
-  explicit Gpt2Impl(const ModelConfig& config);
-
- protected:
-  torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) override;
-  const torch::Tensor& head() const override;
+  explicit Gpt2Impl(const ModelConfig& config, const Division& division = {});
 
  private:
   void initialise();
-
-  torch::nn::Embedding wte_{nullptr}, wpe_{nullptr};
-  torch::nn::ModuleList h_;
-  torch::nn::LayerNorm ln_f_{nullptr};
-  torch::nn::Linear lm_head_{nullptr};  // absent where the embedding is the head
 };
+
+// block_forwards of GPT-2.
+std::vector<BlockForward> gpt2_forwards(const ModelConfig& config, const Division& division);
 
 }  // namespace models

@@ -28,7 +28,9 @@ torch::Tensor attention_of_one(const torch::Tensor& queries, const KeyValueCache
 
 KeyValueCache::Layer KeyValueCache::append(int64_t layer, const torch::Tensor& keys, const torch::Tensor& values) {
   constexpr int64_t kLeast = 64;
-  Layer& all = layers_.at(static_cast<size_t>(layer));
+  const auto place = static_cast<size_t>(layer);
+  layers_.resize(std::max(layers_.size(), place + 1));
+  Layer& all = layers_[place];
   const int64_t count = keys.size(kLength), needed = length_ + count;
   if (!all.keys.defined() || all.keys.size(kLength) < needed) {
     const int64_t capacity = std::max(needed, all.keys.defined() ? 2 * all.keys.size(kLength) : kLeast);
@@ -37,6 +39,11 @@ KeyValueCache::Layer KeyValueCache::append(int64_t layer, const torch::Tensor& k
   all.keys.narrow(kLength, length_, count).copy_(keys);
   all.values.narrow(kLength, length_, count).copy_(values);
   return {all.keys.narrow(kLength, 0, needed), all.values.narrow(kLength, 0, needed)};
+}
+
+torch::Tensor KeyValueCache::append_tokens(const torch::Tensor& tokens) {
+  const torch::Tensor as_keys = tokens.unsqueeze(1).unsqueeze(-1);
+  return append(0, as_keys, as_keys).keys.flatten(1);
 }
 
 torch::Tensor causal_attention(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,

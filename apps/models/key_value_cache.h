@@ -12,6 +12,7 @@ namespace models {
 // thread at a time.
 class KeyValueCache {
  public:
+  // A divided model uses more: one for each layer and part.
   explicit KeyValueCache(int64_t layers) : layers_(static_cast<size_t>(layers)) {}
 
   int64_t length() const { return length_; }  // tokens that all layers have
@@ -26,6 +27,8 @@ class KeyValueCache {
   // Appends the keys and values of further tokens, [batch, heads, count, head_width], and returns all of the layer's,
   // [batch, heads, length() + count, head_width]: views of the cache.
   Layer append(int64_t layer, const torch::Tensor& keys, const torch::Tensor& values);
+  // For a model that keeps no keys: appends tokens [batch, count], and returns all, [batch, length() + count].
+  torch::Tensor append_tokens(const torch::Tensor& tokens);
 
  private:
   int64_t length_ = 0;

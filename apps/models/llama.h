@@ -6,51 +6,57 @@
 
 #include <torch/torch.h>
 
-#include "models/adaptable_linear.h"
+#include <vector>
+
 #include "models/key_value_cache.h"
 #include "models/language_model.h"
+#include "models/layers.h"
 #include "models/rotary_embedding.h"
 
 namespace models {
 
 class RmsNormImpl : public torch::nn::Module {
  public:
-  explicit RmsNormImpl(const ModelConfig& config);
+  explicit RmsNormImpl(const ModelConfig& config, const Division& division = {});
   torch::Tensor forward(const torch::Tensor& x);  // [..., width], as the result
 
  private:
   double epsilon_;
+  Division division_;
   torch::Tensor weight_;
 };
 TORCH_MODULE(RmsNorm);
 
 class LlamaAttentionImpl : public torch::nn::Module {
  public:
-  explicit LlamaAttentionImpl(const ModelConfig& config);
+  explicit LlamaAttentionImpl(const ModelConfig& config, const Division& division = {});
   // x [batch, length, width], as the result
   torch::Tensor forward(const torch::Tensor& x, const Rotation& rotation, const CachedLayer& place = {});
 
  private:
-  int64_t heads_, key_value_heads_, head_width_;
-  double dropout_;
-  AdaptableLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
+  torch::Tensor mixed(const torch::Tensor& x, const Rotation& rotation, double dropout, const CachedLayer& place);
+
+  ModelConfig config_;
+  Division division_;
+  Layer q_proj_, k_proj_, v_proj_, o_proj_;
 };
 TORCH_MODULE(LlamaAttention);
 
 class LlamaMlpImpl : public torch::nn::Module {
  public:
-  explicit LlamaMlpImpl(const ModelConfig& config);
+  explicit LlamaMlpImpl(const ModelConfig& config, const Division& division = {});
   torch::Tensor forward(const torch::Tensor& x);  // [batch, length, width], as the result
 
  private:
-  AdaptableLinear gate_proj_, up_proj_, down_proj_;
+  Division division_;
+  Layer gate_proj_, up_proj_, down_proj_;
 };
 TORCH_MODULE(LlamaMlp);
 
 // One layer: x + attention(norm(x)), then x + mlp(norm(x)), with x [batch, length, width].
 class LlamaBlockImpl : public torch::nn::Module {
  public:
-  explicit LlamaBlockImpl(const ModelConfig& config);
+  explicit LlamaBlockImpl(const ModelConfig& config, const Division& division = {});
   torch::Tensor forward(torch::Tensor x, const Rotation& rotation, const CachedLayer& place = {});
 
  private:
@@ -65,20 +71,13 @@ TORCH_MODULE(LlamaBlock);
 // config's initializer_range) for every matrix and the embedding; biases 0, norms 1.
 class LlamaImpl : public LanguageModel {
  public:
-  explicit LlamaImpl(const ModelConfig& config);
-
- protected:
-  torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache) override;
-  const torch::Tensor& head() const override;
+  explicit LlamaImpl(const ModelConfig& config, const Division& division = {});
 
  private:
   void initialise();
-
-  torch::Tensor frequencies_;  // no buffer: it follows from the config, and stays fp32 whatever the model becomes
-  torch::nn::Embedding embed_tokens_{nullptr};
-  torch::nn::ModuleList layers_;
-  RmsNorm norm_{nullptr};
-  torch::nn::Linear lm_head_{nullptr};  // absent where the embedding is the head
 };
+
+// block_forwards of Llama.
+std::vector<BlockForward> llama_forwards(const ModelConfig& config, const Division& division);
 
 }  // namespace models
