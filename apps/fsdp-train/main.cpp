@@ -20,12 +20,14 @@
 #include "manual/man_page.h"
 #include "manual/train_program.h"
 #include "options/command_line.h"
+#include "options/mesh_choice.h"
 #include "options/model_list.h"
 #include "options/resolve.h"
 #include "run/problems.h"
 #include "training/dry_run_command.h"
 #include "training/evaluate_command.h"
 #include "training/job.h"
+#include "training/stage_problems.h"
 #include "training/stop_request.h"
 #include "training/train.h"
 
@@ -68,6 +70,7 @@ int run_train(const trainer::CommandLine& line) {
   RunOptions resolved = options;  // by the ranks that are asked for; a launcher may have others
   const trainer::Job job{.ranks = options.ranks, .windows = windows, .ranks_are_known = !trainer::is_started_as_rank()};
   if (problems.empty() || windows) append(problems, trainer::resolve(resolved, job));
+  append(problems, trainer::stage_problems(options));
   if (windows) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
     resolved.model = options.model;
@@ -90,6 +93,8 @@ int run_evaluation(RunOptions options, Problems problems) {
     const std::string problem = trainer::fit_vocabulary(options, inputs.corpus);
     if (!problem.empty()) problems.push_back(problem);
   }
+  if (!trainer::is_started_as_rank()) append(problems, trainer::mesh_problems(options));
+  append(problems, trainer::stage_problems(options));
   if (problems.empty() && !inputs.corpus.validation) {
     problems.emplace_back(
         "there is nothing to evaluate on: the data is too short to hold anything back. Name some with --validation.");

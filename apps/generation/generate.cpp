@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "generation/writer.h"
 #include "run/first_rank.h"
 
 namespace trainer {
@@ -14,7 +13,7 @@ namespace {
 using Tokens = std::vector<int32_t>;
 
 // The prompt and what follows it.
-Tokens all_tokens(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, Tokens prompt,
+Tokens all_tokens(const WritingModel& model, const tokenizers::Tokenizer& tokenizer, Tokens prompt,
                   const WritingOptions& options, torch::Device device) {
   Tokens all = prompt;
   Writer writer(model, tokenizer, std::move(prompt), options, device);
@@ -35,12 +34,12 @@ Tokens tokens_of(const std::string& bytes) {
 
 }  // namespace
 
-std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
                      const WritingOptions& options, torch::Device device) {
   return tokenizer.decode(all_tokens(model, tokenizer, prompt_tokens(tokenizer, options.prompt), options, device));
 }
 
-SharedSample generate_together(fsdp::World& world, models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+SharedSample generate_together(fsdp::World& world, const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
                                const WritingOptions& options) {
   const bool speaks = world.rank() == 0;
   Tokens prompt;

@@ -5,14 +5,14 @@
 
 #include <string>
 
-#include "models/language_model.h"
+#include "generation/writer.h"
 #include "options/options.h"
 #include "tokenizers/tokenizer.h"
 
 namespace trainer {
 
 // The prompt and what the model makes of it (writer.h), by --seed. `device` is the model's.
-std::string generate(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
                      const WritingOptions& options, torch::Device device = torch::kCPU);
 
 // On rank 0; empty elsewhere.
@@ -22,7 +22,7 @@ struct SharedSample {
 };
 
 // As above, of a sharded model. Rank 0 alone asks the tokenizer. A collective.
-SharedSample generate_together(fsdp::World& world, models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+SharedSample generate_together(fsdp::World& world, const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
                                const WritingOptions& options);
 
 }  // namespace trainer

@@ -30,20 +30,27 @@ std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const
   return tokenizer.encode("\n");
 }
 
-Writer::Writer(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
+WritingModel::WritingModel(models::LanguageModel& model)
+    : config(model.config()),
+      module(model),
+      next_token_logits([&model](const torch::Tensor& tokens, models::KeyValueCache& cache) {
+        return model.next_token_logits(tokens, cache);
+      }) {}
+
+Writer::Writer(WritingModel model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
                const WritingOptions& options, torch::Device device)
-    : model_(model),
+    : model_(std::move(model)),
       options_(options),
       device_(device),
-      was_training_(model.is_training()),
-      known_(std::min(model.config().vocabulary, tokenizer.vocabulary())),
+      was_training_(model_.module.is_training()),
+      known_(std::min(model_.config.vocabulary, tokenizer.vocabulary())),
       end_(tokenizer.end_of_text()),
       prompt_(std::move(prompt)),
-      cache_(model.config().layers) {
-  model_.eval();
+      cache_(model_.config.layers) {
+  model_.module.eval();
 }
 
-Writer::~Writer() { model_.train(was_training_); }
+Writer::~Writer() { model_.module.train(was_training_); }
 
 int64_t Writer::write(uint64_t seed, const std::function<void(int32_t)>& take) {
   torch::NoGradGuard no_grad;
@@ -71,12 +78,12 @@ torch::Tensor Writer::scores_after(std::vector<int32_t>::const_iterator first,
 torch::Tensor Writer::scores_of_prompt() {
   cache_.truncate(prompt_length_);
   if (prompt_length_ > 0) return prompt_scores_;
-  prompt_length_ = std::min(static_cast<int64_t>(prompt_.size()), model_.config().context);
+  prompt_length_ = std::min(static_cast<int64_t>(prompt_.size()), model_.config.context);
   return prompt_scores_ = scores_after(prompt_.end() - prompt_length_, prompt_.end());
 }
 
 torch::Tensor Writer::scores_of_next(const std::vector<int32_t>& tokens) {
-  const int64_t context = model_.config().context;
+  const int64_t context = model_.config.context;
   if (cache_.length() < context) return scores_after(tokens.end() - 1, tokens.end());
   // Positions are those of the first tokens again, so all that is kept has to be computed anew: now and then, for half
   // of the context, instead of for each token.

@@ -15,11 +15,23 @@ namespace trainer {
 // A prompt's tokens: those of --prompt, or of an empty one the token that ends a text, or a newline.
 std::vector<int32_t> prompt_tokens(const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
 
+// The model that writes, by its calls.
+struct WritingModel {
+  // A whole model, which outlives it.
+  WritingModel(models::LanguageModel& model);  // NOLINT(google-explicit-constructor)
+  WritingModel(const models::ModelConfig& config, torch::nn::Module& module) : config(config), module(module) {}
+
+  const models::ModelConfig& config;
+  torch::nn::Module& module;  // or this rank's part of it
+  // As LanguageModel::next_token_logits.
+  std::function<torch::Tensor(const torch::Tensor& tokens, models::KeyValueCache& cache)> next_token_logits;
+};
+
 // The model and the tokenizer have to outlive it; the model is in evaluation mode meanwhile, and in its own again
 // afterwards. Where the model is sharded, every rank has a Writer and makes the calls; all of them get the same tokens.
 class Writer {
  public:
-  Writer(models::LanguageModel& model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
+  Writer(WritingModel model, const tokenizers::Tokenizer& tokenizer, std::vector<int32_t> prompt,
          const WritingOptions& options, torch::Device device);
   ~Writer();
   Writer(const Writer&) = delete;
@@ -37,7 +49,7 @@ class Writer {
   torch::Tensor scores_of_prompt();
   torch::Tensor scores_of_next(const std::vector<int32_t>& tokens);
 
-  models::LanguageModel& model_;
+  WritingModel model_;
   const WritingOptions& options_;
   torch::Device device_;
   bool was_training_, logits_not_finite_ = false;

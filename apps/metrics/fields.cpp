@@ -18,7 +18,7 @@ namespace {
 constexpr bool kAlways = true, kWhereKnown = false;
 constexpr bool kSame = true, kVaries = false;
 
-constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame},
+constexpr std::array<Field, 23> kStepFields = {{{"step", "steps", kAlways, kSame},
                                                 {"loss", "nats per token", kAlways, kSame},
                                                 {"grad_norm", "", kAlways, kSame},
                                                 {"lr", "", kAlways, kSame},
@@ -36,6 +36,8 @@ constexpr std::array<Field, 21> kStepFields = {{{"step", "steps", kAlways, kSame
                                                 {"optimizer_seconds", "s", kWhereKnown, kVaries},
                                                 {"other_seconds", "s", kWhereKnown, kVaries},
                                                 {"wait_seconds", "s", kWhereKnown, kVaries},
+                                                {"idle_share", "", kWhereKnown, kVaries},
+                                                {"idle_share_formula", "", kWhereKnown, kVaries},
                                                 {"mfu", "", kWhereKnown, kVaries},
                                                 {"peak_memory_bytes", "bytes", kWhereKnown, kVaries},
                                                 {"memory", "bytes", kWhereKnown, kVaries}}};
@@ -66,6 +68,8 @@ void add_where_known(Json& json, const StepRecord& record) {
   add("optimizer_seconds", record.optimizer_seconds);
   add("other_seconds", record.other_seconds);
   add("wait_seconds", record.wait_seconds);
+  add("idle_share", record.idle_share);
+  add("idle_share_formula", record.idle_share_formula);
   add("mfu", record.mfu);
   if (record.peak_memory_bytes) json["peak_memory_bytes"] = *record.peak_memory_bytes;
   for (const MemoryPart& part : record.memory) json["memory"][part.name] = part.bytes;
@@ -129,6 +133,8 @@ StepRecord step_record_of(const Json& json) {
   read_where_known("optimizer_seconds", record.optimizer_seconds);
   read_where_known("other_seconds", record.other_seconds);
   read_where_known("wait_seconds", record.wait_seconds);
+  read_where_known("idle_share", record.idle_share);
+  read_where_known("idle_share_formula", record.idle_share_formula);
   read_where_known("mfu", record.mfu);
   read_where_known("peak_memory_bytes", record.peak_memory_bytes);
   if (const auto rates = json.find("learning_rates"); rates != json.end()) {

@@ -99,9 +99,10 @@ std::vector<std::string> mesh_problems(const RunOptions& options) {
   return problems;
 }
 
-std::string mesh_text(const RunOptions& options) {
+std::string mesh_text(const RunOptions& options, const std::string& places) {
   std::string text = fmt::format("{} x {} x {} ranks (data x pipeline x tensor)", options.data_ranks(),
                                  options.pipeline_parallel, options.tensor_parallel);
+  if (!places.empty()) text += ", " + places;
   if (options.parts() > 1) text += fmt::format(", matrices in {} parts", options.parts());
   if (options.sequence_parallel) text += ", sequences divided";
   if (options.pipeline_parallel > 1) {

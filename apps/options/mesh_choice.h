@@ -14,7 +14,8 @@ std::vector<std::string> mesh_contradictions(const RunOptions& options);
 // A sentence for each axis that does not fit the ranks or the model. `options.ranks` is the number of the job.
 std::vector<std::string> mesh_problems(const RunOptions& options);
 
-// "2 x 2 x 2 ranks (data x pipeline x tensor), 2 parts, 1F1B", for people.
-std::string mesh_text(const RunOptions& options);
+// "2 x 2 x 2 ranks (data x pipeline x tensor), tensor and pipeline ranks on one host, matrices in 2 parts", for people.
+// `places` says where the ranks lie; it may be empty.
+std::string mesh_text(const RunOptions& options, const std::string& places);
 
 }  // namespace trainer

@@ -115,7 +115,7 @@ std::string restarts_text(const RunOptions& options) {
   return text;
 }
 
-std::string settings_table(const RunOptions& options, const data::Corpus& corpus) {
+std::string settings_table(const RunOptions& options, const data::Corpus& corpus, const std::string& places) {
   const models::ModelConfig& model = options.model;
   std::string table;
   constexpr size_t kIndent = 17, kWidth = 80;  // narrower terminals wrap
@@ -133,7 +133,7 @@ std::string settings_table(const RunOptions& options, const data::Corpus& corpus
                            counted(model.heads, "head"), model.context));
   if (const auto frozen = frozen_parameters(options); !frozen.empty()) row("trained", trained_text(options, frozen));
   row("ranks", fmt::format("{}, {} per rank", counted(options.ranks, "rank"), counted(options.threads, "thread")));
-  if (options.has_mesh() || options.parts() > 1) row("mesh", mesh_text(options));
+  if (options.has_mesh() || options.parts() > 1) row("mesh", mesh_text(options, places));
   if (options.restarts() > 0) row("after failures", restarts_text(options));
   row("sharding",
       options.strategy + (options.shard_group_size == 0

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-// Aligned lines, each ended by a newline.
-std::string settings_table(const RunOptions& options, const data::Corpus& corpus);
+// Aligned lines, each ended by a newline. `places` says on which hosts the ranks of a mesh lie; it may be empty.
+std::string settings_table(const RunOptions& options, const data::Corpus& corpus, const std::string& places = "");
 
 // The value of an option as settings_json has it: a text as it is, all else as JSON.
 std::string setting_text(const Row& row, const RunOptions& options);

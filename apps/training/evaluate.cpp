@@ -46,12 +46,8 @@ class Passes {
   int64_t rest_;  // tokens after the last window
 };
 
-// The mean loss of the pass's tokens, on the device.
-torch::Tensor loss_of(const Evaluation& evaluation, const Pass& pass) {
-  const data::Batch batch =
-      data::make_batch(evaluation.tokens, pass.starts, pass.length, evaluation.model.config().vocabulary);
-  const torch::Device device = evaluation.world.device();
-  return evaluation.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
+data::Batch batch_of(const Evaluation& evaluation, const Pass& pass) {
+  return data::make_batch(evaluation.tokens, pass.starts, pass.length, evaluation.model.config().vocabulary);
 }
 
 // Adds up the losses of all ranks, in the passes' order. The host reads the losses of many passes at once: it does not
@@ -98,15 +94,19 @@ std::optional<MeanLoss> mean_loss(const Evaluation& evaluation) {
   const Passes passes(evaluation.tokens.size(), evaluation.model.config().context, evaluation.windows);
   const int64_t count = passes.count(), ranks = evaluation.world.size();
   if (count < 1) return std::nullopt;
-  torch::NoGradGuard no_grad;
-  evaluation.model.eval();
+  const int64_t rank = evaluation.world.rank(), at_once = ranks * evaluation.model.batches_at_once();
+  evaluation.model.module().eval();
   LossSum sum(evaluation.world, passes);
-  // A rank for which nothing is left computes the last pass once more: gathers need all ranks.
-  for (int64_t first = 0; first < count; first += ranks) {
-    sum.add(loss_of(evaluation, passes.at(std::min(first + evaluation.world.rank(), count - 1))));
-    if (evaluation.on_progress) evaluation.on_progress(std::min(first + ranks, count), count);
+  for (int64_t first = 0; first < count; first += at_once) {
+    std::vector<data::Batch> batches;
+    // A rank for which nothing is left computes the last pass once more: gathers need all ranks.
+    for (int64_t number = first; number < std::min(first + at_once, count); number += ranks) {
+      batches.push_back(batch_of(evaluation, passes.at(std::min(number + rank, count - 1))));
+    }
+    for (const torch::Tensor& loss : evaluation.model.losses(batches)) sum.add(loss);
+    if (evaluation.on_progress) evaluation.on_progress(std::min(first + at_once, count), count);
   }
-  evaluation.model.train();
+  evaluation.model.module().train();
   return sum.mean();
 }
 
@@ -115,7 +115,7 @@ std::optional<double> validation_loss(Training& training) {
   // Without a whole window nothing is held back.
   if (tokens == nullptr || tokens->size() <= training.options.model.context) return std::nullopt;
   const auto goes_on = [&](int64_t, int64_t) { training.phase.goes_on(); };
-  const auto loss = mean_loss({.world = training.world,
+  const auto loss = mean_loss({.world = training.mesh.data(),
                                .model = training.model,
                                .tokens = *tokens,
                                .windows = training.options.validation_windows,

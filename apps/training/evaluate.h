@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "data/token_source.h"
-#include "models/language_model.h"
 #include "training/training.h"
 
 namespace trainer {
@@ -17,8 +16,8 @@ struct MeanLoss {
 };
 
 struct Evaluation {
-  fsdp::World& world;
-  models::LanguageModel& model;
+  fsdp::World& world;  // the data ranks, which share the work
+  TrainedModel& model;
   const data::TokenSource& tokens;
   // Windows of the model's context, spread evenly over the tokens; fewer if there are too few tokens. 0: every token
   // except the first is predicted, the last ones in a shorter window.
@@ -26,7 +25,7 @@ struct Evaluation {
   std::function<void(int64_t done, int64_t total)> on_progress = nullptr;  // in passes; may be empty
 };
 
-// None where the tokens have no window. The ranks share the work; the result has the same bits on any number of them.
+// None where the tokens have no window. The result has the same bits on any number of ranks.
 // The model is in training mode afterwards. A collective. Throws fsdp::Error for a token that the model does not have.
 std::optional<MeanLoss> mean_loss(const Evaluation& evaluation);
 

@@ -10,6 +10,7 @@
 #include "data/text_files.h"
 #include "metrics/fields.h"
 #include "models/hugging_face_weights.h"
+#include "options/mesh_choice.h"
 #include "run/checkpoint_folder.h"
 #include "run/first_rank.h"
 #include "run/problems.h"
@@ -17,6 +18,7 @@
 #include "run/sharding.h"
 #include "run/shared_flag.h"
 #include "training/evaluate.h"
+#include "training/job_options.h"
 
 namespace trainer {
 
@@ -24,15 +26,17 @@ namespace {
 
 // Fills the model, and says what with: the step is 0 for weights from elsewhere.
 EvaluationRecord load_weights(fsdp::World& world, const RunOptions& options, const NewestCheckpoint& checkpoint,
-                              fsdp::ShardedModel& sharded) {
+                              RunMesh& mesh, fsdp::ShardedModel& sharded) {
   EvaluationRecord record;
   if (checkpoint.newest_first.empty()) {
     record.weights = options.model_options.init_from;
-    fsdp::load_pretrained(record.weights, sharded, models::pretrained_options(options.model));
+    fsdp::PretrainedOptions pretrained = models::pretrained_options(options.model);
+    pretrained.mesh = mesh.mesh();
+    fsdp::load_pretrained(record.weights, sharded, pretrained);
     return record;
   }
   const auto load = [&](const std::filesystem::path& folder) {
-    record.step = fsdp::load_checkpoint(folder, {.model = &sharded});
+    record.step = fsdp::load_checkpoint(folder, {.model = &sharded, .mesh = mesh.mesh()});
     check_step_in_name(folder, record.step);
   };
   const auto tell = [&](const std::string& text) {
@@ -44,15 +48,16 @@ EvaluationRecord load_weights(fsdp::World& world, const RunOptions& options, con
 
 EvaluationRecord evaluate(fsdp::World& world, const RunOptions& options, const data::Corpus& corpus,
                           const NewestCheckpoint& checkpoint) {
-  const auto model = models::make_deferred_model(options.model, world.device());
-  auto sharded = fsdp::shard(*model, world, sharding_of(options));
-  EvaluationRecord record = load_weights(world, options, checkpoint, sharded);
+  RunMesh mesh(world, options);
+  const std::unique_ptr<TrainedModel> model = make_trained_model(options, mesh);
+  auto sharded = mesh.shard(model->module(), sharding_of(options));
+  EvaluationRecord record = load_weights(world, options, checkpoint, mesh, sharded);
   const bool shows_progress = world.rank() == 0 && standard_output().interactive && !options.json;
   const auto show = [](int64_t done, int64_t total) {
     const double percent = std::floor(100.0 * static_cast<double>(done) / static_cast<double>(total));
     draw(done < total ? fmt::format("\revaluated {:.0f} %", percent) : std::string("\r\033[K"));
   };
-  const auto loss = mean_loss({.world = world,
+  const auto loss = mean_loss({.world = mesh.data(),
                                .model = *model,
                                .tokens = *corpus.validation,
                                .windows = options.validation_windows,
@@ -98,6 +103,8 @@ int evaluate_command(const RunOptions& given, const data::Corpus& corpus, const 
     if (refuse_together(world, problems)) return refused.set();
     RunOptions options = given;
     options.ranks = world.size();
+    keep_parts(options, world, checkpoint.newest_first.empty() ? "" : checkpoint.newest_first.front());
+    if (refuse_together(world, mesh_problems(options))) return refused.set();
     if (options.threads > 0) torch::set_num_threads(static_cast<int>(options.threads));
     try {
       const EvaluationRecord record = evaluate(world, options, corpus, checkpoint);

@@ -13,11 +13,16 @@ fs::path model_folder(const RunOptions& options) { return fs::path(options.run) 
 
 namespace {
 
+void save(const fs::path& folder, Training& training, fsdp::PretrainedOptions options) {
+  options.mesh = training.mesh.mesh();
+  fsdp::save_pretrained(folder, training.sharded, options);
+}
+
 // The adapters alone, for who has the weights that they were trained on.
 void export_adapter(Training& training) {
   const RunOptions& options = training.options;
   const fs::path folder = fs::path(options.run) / "adapter";
-  fsdp::save_pretrained(folder, training.sharded, models::adapter_options(options.model));
+  save(folder, training, models::adapter_options(options.model));
   if (training.world.rank() != 0) return;
   std::error_code ignored;
   const std::string& base = options.model_options.init_from;
@@ -31,7 +36,7 @@ void export_adapter(Training& training) {
 
 void export_model(Training& training) {
   const fs::path folder = model_folder(training.options);
-  fsdp::save_pretrained(folder, training.sharded, models::pretrained_options(training.options.model));
+  save(folder, training, models::pretrained_options(training.options.model));
   if (training.world.rank() == 0) {
     fsdp::files::write_durably(folder / "config.json", models::hugging_face_config(training.options.model));
     if (const auto& tokenizer = training.corpus.tokenizer) {

@@ -1,15 +1,33 @@
 #include "training/run_optimizer.h"
 
-#include "models/model_config.h"
+#include <algorithm>
+
+#include "training/trained_model.h"
 
 namespace trainer {
 
 namespace {
 
+using models::ParameterKind;
+
+// The parameters of these kinds that the rank's part of the model has.
+std::vector<std::string> names_of(const RunOptions& options, const fsdp::ShardedModel& model,
+                                  const std::vector<ParameterKind>& kinds) {
+  const std::vector<std::string> of_whole = models::names_of(options.model, kinds);
+  std::vector<std::string> names;
+  for (const fsdp::ShardedParameter& parameter : model.parameters()) {
+    const std::string name = name_in_whole_model(options.model, parameter.name);
+    if (std::ranges::find(of_whole, name) != of_whole.end()) names.push_back(parameter.name);
+  }
+  return names;
+}
+
 // Decay is for matrices that multiply: a bias, a norm's scale or an embedding has no reason to shrink.
-std::vector<std::string> without_decay(const RunOptions& options) {
-  using enum models::ParameterKind;
-  return models::names_of(options.model, {Embedding, Norm, Bias});
+std::vector<fsdp::ParameterGroup> groups_of(const RunOptions& options, const fsdp::ShardedModel& model) {
+  using enum ParameterKind;
+  const std::vector<std::string> names = names_of(options, model, {Embedding, Norm, Bias});
+  if (names.empty()) return {};
+  return {{.patterns = names, .weight_decay = 0.0}};
 }
 
 fsdp::StateDtype state_dtype_of(const RunOptions& options) {
@@ -17,22 +35,22 @@ fsdp::StateDtype state_dtype_of(const RunOptions& options) {
   return options.optimizer_state == "bf16" ? fsdp::StateDtype::BFloat16 : fsdp::StateDtype::Float32;
 }
 
-fsdp::AdamWOptions adamw_options(const RunOptions& options) {
+fsdp::AdamWOptions adamw_options(const RunOptions& options, const fsdp::ShardedModel& model) {
   return {.lr = options.lr,
           .beta1 = options.beta1,
           .beta2 = options.beta2,
           .eps = options.eps,
           .weight_decay = options.weight_decay,
-          .groups = {{.patterns = without_decay(options), .weight_decay = 0.0}},
+          .groups = groups_of(options, model),
           .state_dtype = state_dtype_of(options)};
 }
 
-fsdp::MuonOptions muon_options(const RunOptions& options, double lr) {
+fsdp::MuonOptions muon_options(const RunOptions& options, double lr, const fsdp::ShardedModel& model) {
   return {.lr = lr,
           .momentum = options.muon_momentum,
           .weight_decay = options.weight_decay,
-          .matrices = models::names_of(options.model, {models::ParameterKind::Matrix}),
-          .adamw = adamw_options(options)};
+          .matrices = names_of(options, model, {ParameterKind::Matrix}),
+          .adamw = adamw_options(options, model)};
 }
 
 }  // namespace
@@ -40,11 +58,11 @@ fsdp::MuonOptions muon_options(const RunOptions& options, double lr) {
 RunOptimizer::RunOptimizer(const RunOptions& options, fsdp::ShardedModel& model)
     : lr_(options.lr), highest_muon_lr_(options.muon_lr.value_or(options.lr)) {
   if (options.optimizer == "muon") {
-    auto muon = std::make_unique<fsdp::Muon>(model, muon_options(options, highest_muon_lr_));
+    auto muon = std::make_unique<fsdp::Muon>(model, muon_options(options, highest_muon_lr_, model));
     muon_ = muon.get();
     optimizer_ = std::move(muon);
   } else {
-    optimizer_ = std::make_unique<fsdp::AdamW>(model, adamw_options(options));
+    optimizer_ = std::make_unique<fsdp::AdamW>(model, adamw_options(options, model));
   }
 }
 

@@ -12,6 +12,7 @@ namespace trainer {
 class RunOptimizer {
  public:
   // Throws fsdp::Error for a model that the optimizer is not for.
+  // On a mesh this rank's part of the model has some of its parameters.
   RunOptimizer(const RunOptions& options, fsdp::ShardedModel& model);
 
   // `share` of the highest learning rates, which the schedule gives.

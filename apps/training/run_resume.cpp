@@ -33,7 +33,9 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   int64_t steps_done = 0;
   const auto load_state = [&](bool strict, fsdp::LoadDifferences& differences) {
     steps_done =
-        fsdp::load_checkpoint(checkpoint, {.model = &training.sharded, .optimizer = &training.optimizer.optimizer()},
+        fsdp::load_checkpoint(checkpoint, {.model = &training.sharded,
+                               .optimizer = &training.optimizer.optimizer(),
+                               .mesh = training.mesh.mesh()},
                               {.strict = strict, .differences = &differences});
   };
   fsdp::LoadDifferences not_loaded;
@@ -119,7 +121,7 @@ Resumed resume_run(Training& training) {
 }
 
 void load_best(Training& training) {
-  fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded});
+  fsdp::load_checkpoint(training.options.best_folder(), {.model = &training.sharded, .mesh = training.mesh.mesh()});
 }
 
 }  // namespace trainer

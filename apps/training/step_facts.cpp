@@ -34,14 +34,15 @@ std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own, 
   return ranks;
 }
 
-double mean_loss(const std::vector<StepFacts>& ranks) {
+double mean_loss(const std::vector<StepFacts>& ranks, int ranks_of_replica) {
   const size_t micro_batches = ranks.front().losses.size();
   double sum = 0;
   size_t count = 0;
   for (size_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-    for (const StepFacts& rank : ranks) {
-      if (micro_batch >= rank.losses.size()) continue;
-      sum += rank.losses[micro_batch];
+    for (size_t rank = 0; rank < ranks.size(); rank += static_cast<size_t>(ranks_of_replica)) {
+      const std::vector<float>& losses = ranks[rank].losses;
+      if (micro_batch >= losses.size()) continue;
+      sum += losses[micro_batch];
       ++count;
     }
   }

@@ -1,15 +1,14 @@
 #include "training/train_step.h"
 
 #include <fmt/format.h>
-#include <fsdp/random.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 
-#include "data/batch.h"
 #include "training/non_finite.h"
+#include "training/step_data.h"
 
 namespace trainer {
 
@@ -18,68 +17,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-bool has_dropout(const models::ModelConfig& model) {
-  return model.embedding_dropout > 0 || model.attention_dropout > 0 || model.residual_dropout > 0 ||
-         (model.lora && model.lora->dropout > 0);
-}
-
-// This rank's passes of a step.
-struct Passes {
-  std::vector<torch::Tensor> losses;  // of its micro-batches, on its device
-  double data_seconds = 0;            // of reading data
-  double wait_seconds = 0;            // for other ranks
-};
-
-// A micro-batch of the whole job, by its number in the step.
-data::Batch read_micro_batch(const Training& training, int64_t steps_done, int64_t number) {
-  const RunOptions& options = training.options;
-  const data::StepShape shape = options.step_shape();
-  const auto starts = training.order.window_starts(shape, steps_done, number % shape.ranks, number / shape.ranks);
-  return data::make_batch(*training.corpus.training, starts, options.model.context, options.model.vocabulary);
-}
-
-// Runs the micro-batch's forward and backward. Does not wait for a GPU.
-void run_micro_batch(Training& training, int64_t steps_done, int64_t number, Passes& passes) {
-  const RunOptions& options = training.options;
-  training.phase.enter("forward and backward", steps_done + 1, number + 1);
-  const Clock::time_point begin = Clock::now();
-  const data::Batch batch = read_micro_batch(training, steps_done, number);
-  passes.data_seconds += seconds_since(begin);
-  if (has_dropout(options.model)) {
-    fsdp::seed_micro_batch(static_cast<uint64_t>(options.seed), steps_done + 1, number);
-  }
-  const torch::Device device = training.world.device();
-  const torch::Tensor loss =
-      training.model.loss(data::to_device(batch.tokens, device), data::to_device(batch.targets, device));
-  training.scaler.scale(loss).backward();  // the module itself, as ever
-  passes.losses.push_back(loss.detach());
-}
-
-// Micro-batches are dealt out to the ranks in turn. In the last round some ranks may have none.
-int64_t rounds_of(const Training& training) {
-  const int64_t ranks = training.world.size();
-  return (training.options.micro_batches_of_step() + ranks - 1) / ranks;
-}
-
-// Adds up the gradients of this rank's micro-batches.
-Passes run_micro_batches(Training& training, int64_t steps_done) {
-  const int64_t ranks = training.world.size(), all = training.options.micro_batches_of_step();
-  const double waited_before = training.sharded.communication().wait_seconds;
-  Passes passes;
-  for (int64_t round = 0; round < rounds_of(training); ++round) {
-    const int64_t number = round * ranks + training.world.rank();
-    const bool is_whole = (round + 1) * ranks <= all, has_one = number < all;
-    if (!is_whole) training.sharded.any_rank_has_batch(has_one);
-    if (has_one) {
-      run_micro_batch(training, steps_done, number, passes);
-    } else {
-      training.sharded.backward_without_batch();
-    }
-  }
-  passes.wait_seconds = training.sharded.communication().wait_seconds - waited_before;
-  return passes;
-}
 
 // Returns the scalars' values. Waits once, for the first scalar's device.
 std::vector<double> read_numbers(std::vector<torch::Tensor> scalars) {
@@ -106,7 +43,7 @@ std::string not_finite_text(Training& training) {
                   step, problem));
 }
 
-void read_step(const Passes& passes, const torch::Tensor& norm, StepFacts& own, StepRecord& record) {
+void read_step(const StepPasses& passes, const torch::Tensor& norm, StepFacts& own, StepRecord& record) {
   std::vector<torch::Tensor> scalars = passes.losses;
   scalars.push_back(norm);
   const std::vector<double> numbers = read_numbers(std::move(scalars));
@@ -139,6 +76,13 @@ std::string update(Training& training, StepRecord& record, const std::vector<Ste
   return problem.empty() ? "" : problem + "; no parameter was changed";
 }
 
+void add_idle_share(const Training& training, StepRecord& record) {
+  const fsdp::PipelineReport* report = training.model.pipeline_report();
+  if (report == nullptr) return;
+  record.idle_share = report->idle_share;
+  record.idle_share_formula = report->idle_share_formula;
+}
+
 }  // namespace
 
 StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, StepClock& clock) {
@@ -152,7 +96,7 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, St
   if (options.scales_loss()) record.loss_scale = training.scaler.scale_value();
   const double waited_before = training.sharded.communication().wait_seconds;
   clock.mark(StepMoment::Begin);
-  const Passes passes = run_micro_batches(training, steps_done);
+  const StepPasses passes = training.model.run_step(training, steps_done);
   clock.mark(StepMoment::PassesEnd);
   training.phase.enter("clips the gradients", steps_done + 1);
   training.scaler.unscale_(training.sharded);
@@ -163,7 +107,8 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, St
   own.wait_seconds = passes.wait_seconds;
   training.phase.enter("tells the other ranks its losses", steps_done + 1);
   outcome.ranks = exchange_facts(training.world, own, rounds_of(training));
-  record.loss = mean_loss(outcome.ranks);
+  record.loss = mean_loss(outcome.ranks, training.mesh.ranks_of_replica());
+  add_idle_share(training, record);
   clock.mark(StepMoment::Decided);
   training.phase.enter("updates the weights", steps_done + 1);
   outcome.event = update(training, record, outcome.ranks);

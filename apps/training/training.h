@@ -7,24 +7,26 @@
 
 #include "data/corpus.h"
 #include "data/data_order.h"
-#include "models/language_model.h"
 #include "options/options.h"
 #include "run/run_settings.h"
 #include "training/job_memory.h"
+#include "training/run_mesh.h"
 #include "training/run_optimizer.h"
 #include "training/run_phase.h"
 #include "training/tensor_memory.h"
+#include "training/trained_model.h"
 
 namespace trainer {
 
 // References to what train_rank owns, for the functions that a step is made of.
 struct Training {
-  fsdp::World& world;
+  fsdp::World& world;  // all ranks: the mesh's
+  RunMesh& mesh;
   const RunOptions& options;
   const data::Corpus& corpus;
   const RunSettings& settings;  // rank 0's
   const data::DataOrder& order;
-  models::LanguageModel& model;
+  TrainedModel& model;
   fsdp::ShardedModel& sharded;
   RunOptimizer& optimizer;
   fsdp::GradScaler& scaler;  // does nothing where the parameters are not fp16

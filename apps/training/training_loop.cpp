@@ -14,6 +14,7 @@
 #include "training/evaluate.h"
 #include "training/held_run.h"
 #include "training/memory_parts.h"
+#include "training/pipeline_events.h"
 #include "training/rank_offer.h"
 #include "training/train_step.h"
 
@@ -82,6 +83,7 @@ void TrainingLoop::finish_step(StepOutcome outcome) {
   event(new_peak);
   finish_save(Wait::Never);
   tell_activation_decision();
+  tell_of_pipeline();
   find_slow_rank(outcome.ranks);
   if (is_best) save_best();  // before RUN/step-N, whose notes say that it is there
   const bool saved = save(outcome.ranks.front().save_is_due || ranks_are_offered());
@@ -99,6 +101,15 @@ void TrainingLoop::tell_activation_decision() {
   if (!decision) return;
   told_activations_ = true;
   event(activation_plan_text(decision->plan));
+}
+
+// The cuts after the first step of the process, which measures blocks; the idle time after the second.
+void TrainingLoop::tell_of_pipeline() {
+  const fsdp::PipelineReport* report = training_.model.pipeline_report();
+  if (report == nullptr) return;
+  ++steps_here_;
+  if (steps_here_ == 1) event(better_cuts_text(*report));
+  if (steps_here_ == 2) event(idle_text(*report, training_.options.pipeline_schedule));
 }
 
 void TrainingLoop::agree_on_stop() { stop_signal_ = agreed_signal(training_.world, stop_request_.signal()); }
@@ -165,7 +176,7 @@ void TrainingLoop::find_slow_rank(const std::vector<StepFacts>& ranks) {
   std::vector<double> busy_seconds;
   if (ranks.size() != static_cast<size_t>(training_.world.size())) return;  // of ranks before these
   // Where some have a micro-batch more than others, these wait for it.
-  if (training_.options.micro_batches_of_step() % training_.world.size() != 0) return;
+  if (training_.options.micro_batches_of_step() % training_.mesh.data().size() != 0) return;
   for (const StepFacts& rank : ranks) busy_seconds.push_back(rank.seconds - rank.wait_seconds);
   if (const auto slow = slow_ranks_.step(busy_seconds)) {
     event(fmt::format("rank {} is slow: its steps take {:.1f} times as long as the others', which wait for it",
@@ -271,7 +282,7 @@ void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
   training_.phase.enter("writes a sample", steps_done_);
   const SharedSample sample =
-      generate_together(training_.world, training_.model, *training_.corpus.tokenizer, training_.options);
+      generate_together(training_.world, writing_model(training_.model), *training_.corpus.tokenizer, training_.options);
   if (report_ == nullptr) return;
   if (!sample.problem.empty()) return event(fmt::format("no sample could be written: {}", sample.problem));
   try {

@@ -66,6 +66,7 @@ class TrainingLoop {
   void finish_save_before_next();
   void stop_after_failed_save();
   void tell_activation_decision();
+  void tell_of_pipeline();
   void agree_on_stop();
   void stop_if_asked_meanwhile();
   void announce_end();
@@ -91,6 +92,7 @@ class TrainingLoop {
   std::string failed_save_ = {};  // what went wrong, where the run is to end by it
   int stop_signal_ = 0;
   bool told_activations_ = false;
+  int64_t steps_here_ = 0;  // of this process
   bool goes_on_with_more_ = false;
 };
 

@@ -1,0 +1,28 @@
+// The options of a job that runs: the number of ranks is known, and a launcher may have decided it.
+#pragma once
+
+#include <fsdp/world.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "options/options.h"
+#include "training/job_memory.h"
+
+namespace trainer {
+
+// Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. The tensor
+// parts are those of the checkpoint that the run goes on from. Returns problems. A collective.
+std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world, const data::Corpus& corpus,
+                                         JobMemory& job);
+
+// The tensor parts of the checkpoint, which decide bits, unless they are given. Empty: it is the one that the run goes on
+// from. A collective.
+void keep_parts(RunOptions& options, fsdp::World& world, const std::filesystem::path& checkpoint = {});
+
+// As it is divided among the ranks that there are.
+RunOptions as_run_by(int ranks, const RunOptions& options);
+
+}  // namespace trainer

@@ -1,0 +1,61 @@
+#include "training/stage_problems.h"
+
+#include <fmt/format.h>
+#include <fsdp/pipeline.h>
+
+#include <algorithm>
+
+#include "console/units.h"
+#include "models/block_list.h"
+#include "run/collect_problems.h"
+
+namespace trainer {
+
+namespace {
+
+std::vector<double> costs_of(const std::vector<models::BlockFacts>& blocks) {
+  std::vector<double> costs;
+  for (const models::BlockFacts& block : blocks) costs.push_back(block.cost);
+  return costs;
+}
+
+std::vector<int> cuts_of(const RunOptions& options, const std::vector<models::BlockFacts>& blocks) {
+  const auto stages = static_cast<int>(options.stage_count());
+  if (options.stages == "auto") return fsdp::pipeline_cuts(costs_of(blocks), stages);
+  return fsdp::pipeline_cuts(options.stages, static_cast<int>(blocks.size()), stages);
+}
+
+// Muon steps matrices of layers, of which each stage needs one.
+void check_layers(const std::vector<models::BlockFacts>& blocks, const std::vector<int>& cuts) {
+  const auto is_layer = [](const models::BlockFacts& block) { return std::isdigit(block.name.back()) != 0; };
+  auto block = blocks.begin();
+  for (size_t stage = 0; stage < cuts.size(); block += cuts[stage++]) {
+    if (std::any_of(block, block + cuts[stage], is_layer)) continue;
+    throw fsdp::Error(
+        fmt::format("--optimizer muon moves matrices of layers, and stage {} has none ({} from {} on). Choose --stages "
+                    "with a layer in each, a smaller --pipeline-parallel, or --optimizer adamw.",
+                    stage, counted(cuts[stage], "block"), block->name));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> stage_problems(const RunOptions& options) {
+  std::vector<std::string> problems;
+  if (options.pipeline_parallel == 1) return problems;
+  const std::vector<models::BlockFacts> blocks = models::block_list(options.model);
+  const auto most = std::ssize(blocks) / options.stages_per_rank;
+  if (options.pipeline_parallel > most) {
+    const std::string fewer = most > 0 ? fmt::format("--pipeline-parallel {} at most", most) : "fewer --stages-per-rank";
+    return {fmt::format("--pipeline-parallel {} with {} per rank needs {} blocks, and the model has {}: {} and the "
+                        "embedding, the last norm and the head among them. Use {}, or more --layers.",
+                        options.pipeline_parallel, counted(options.stages_per_rank, "stage"), options.stage_count(),
+                        blocks.size(), counted(options.model.layers, "layer"), fewer)};
+  }
+  std::vector<int> cuts;
+  collect_problems_of("--stages", problems, [&] { cuts = cuts_of(options, blocks); });
+  if (problems.empty() && options.optimizer == "muon") collect_problems(problems, [&] { check_layers(blocks, cuts); });
+  return problems;
+}
+
+}  // namespace trainer
