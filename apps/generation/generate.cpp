@@ -34,8 +34,8 @@ Tokens tokens_of(const std::string& bytes) {
 
 }  // namespace
 
-std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
-                     const WritingOptions& options, torch::Device device) {
+std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer, const WritingOptions& options,
+                     torch::Device device) {
   return tokenizer.decode(all_tokens(model, tokenizer, prompt_tokens(tokenizer, options.prompt), options, device));
 }
 

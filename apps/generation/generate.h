@@ -12,8 +12,8 @@
 namespace trainer {
 
 // The prompt and what the model makes of it (writer.h), by --seed. `device` is the model's.
-std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer,
-                     const WritingOptions& options, torch::Device device = torch::kCPU);
+std::string generate(const WritingModel& model, const tokenizers::Tokenizer& tokenizer, const WritingOptions& options,
+                     torch::Device device = torch::kCPU);
 
 // On rank 0; empty elsewhere.
 struct SharedSample {

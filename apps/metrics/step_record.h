@@ -40,7 +40,7 @@ struct StepRecord {
   std::optional<double> wait_seconds = std::nullopt;  // of passes and optimizer, that rank 0 waited for other ranks
   // Of a pipeline: the mean share of the passes' time in which a rank ran none, and its formula.
   std::optional<double> idle_share = std::nullopt, idle_share_formula = std::nullopt;
-  std::optional<double> mfu = std::nullopt;           // model FLOPs utilisation: 1 is the measured peak
+  std::optional<double> mfu = std::nullopt;                 // model FLOPs utilisation: 1 is the measured peak
   std::optional<int64_t> peak_memory_bytes = std::nullopt;  // the most that was ever resident in rank 0
   std::vector<MemoryPart> memory = {};                      // what rank 0 holds, as far as it is known by part
   std::vector<GroupRate> learning_rates = {};               // where groups of parameters have rates of their own

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "console/units.h"
+#include "models/division_problems.h"
 
 namespace trainer {
 
@@ -30,22 +31,26 @@ std::string ranks_problem(const RunOptions& options) {
                      fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + replica);
 }
 
-// Heads and features of the MLP are divided into parts; a key head may be shared by some.
-std::string parts_problem(const RunOptions& options) {
-  const models::ModelConfig& model = options.model;
-  const int64_t parts = options.parts(), mlp = model.mlp_width_or_default(),
-                key_heads = model.key_value_heads_or_default();
-  const auto shares = [&](int64_t count) { return key_heads % count == 0 || count % key_heads == 0; };
-  std::vector<int64_t> divided = {model.heads, mlp};
-  if (options.sequence_parallel) divided.push_back(model.context);
-  std::vector<int64_t> possible = common_divisors(divided, model.heads);
-  std::erase_if(possible, [&](int64_t count) { return !shares(count) || count > model.vocabulary; });
-  if (parts == 1 || std::ranges::find(possible, parts) != possible.end()) return "";
-  const std::string of_context = options.sequence_parallel ? fmt::format(", and a context of {}", model.context) : "";
+std::string multiple_problem(const RunOptions& options) {
+  const int64_t parts = options.parts(), tensor = options.tensor_parallel;
+  if (parts % tensor == 0) return "";
   return fmt::format(
-      "{} {} cannot divide a model of {}, {} for keys, an MLP of width {}, a vocabulary of {}{}. Use one of {}.",
-      options.tensor_parts ? "--tensor-parts" : "--tensor-parallel", parts, counted(model.heads, "head"), key_heads,
-      mlp, model.vocabulary, of_context, fmt::join(possible, ", "));
+      "{} tensor parts cannot be divided among --tensor-parallel {} ranks. Use one of {} ranks. A run keeps its parts, "
+      "which decide its bits; another run may begin from its weights with --checkpoint and --tensor-parts {}.",
+      parts, tensor, fmt::join(common_divisors({parts}, parts), ", "), (parts + tensor - 1) / tensor * tensor);
+}
+
+// How the model can be divided into parts, with the option that says so before each.
+std::vector<std::string> parts_problems(const RunOptions& options) {
+  if (const std::string problem = multiple_problem(options); !problem.empty()) return {problem};
+  if (options.parts() == 1) return {};
+  std::vector<std::string> problems =
+      models::division_problems(options.model, {.ranks = static_cast<int>(options.tensor_parallel),
+                                                .parts = static_cast<int>(options.parts()),
+                                                .sequence_parallel = options.sequence_parallel});
+  const char* flag = options.parts() == options.tensor_parallel ? "--tensor-parallel" : "--tensor-parts";
+  for (std::string& problem : problems) problem = fmt::format("{}: {}", flag, problem);
+  return problems;
 }
 
 std::string group_problem(const RunOptions& options) {
@@ -62,17 +67,17 @@ std::vector<std::string> mesh_contradictions(const RunOptions& options) {
   const auto check = [&](bool holds, const std::string& problem) {
     if (!holds) problems.push_back(problem);
   };
-  const int64_t parts = options.parts(), tensor = options.tensor_parallel;
   const bool has_pipeline = options.pipeline_parallel > 1;
-  check(parts % tensor == 0, fmt::format("--tensor-parts {} is no multiple of --tensor-parallel {}. Use --tensor-parts "
-                                         "{}.",
-                                         parts, tensor, (parts + tensor - 1) / tensor * tensor));
-  check(!options.sequence_parallel || parts > 1,
+  const std::string multiple = multiple_problem(options);
+  check(multiple.empty(), multiple);
+  check(!options.sequence_parallel || options.parts() > 1,
         "--sequence-parallel is given, and no layer is divided. Give --tensor-parallel, or --tensor-parts.");
   check(has_pipeline || options.stages == "auto",
-        fmt::format("--stages {} is given without --pipeline-parallel, whose stages it is about.", options.stages));
+        fmt::format("--stages {} is given without --pipeline-parallel, whose stages it is about. Use --stages auto.",
+                    options.stages));
   check(has_pipeline || options.stages_per_rank == 1,
-        fmt::format("--stages-per-rank {} is given without --pipeline-parallel.", options.stages_per_rank));
+        fmt::format("--stages-per-rank {} is given without --pipeline-parallel. Use --stages-per-rank 1.",
+                    options.stages_per_rank));
   check(
       options.stages_per_rank == 1 || options.pipeline_schedule != "one-forward-one-backward",
       fmt::format("--pipeline-schedule one-forward-one-backward has 1 stage per rank, and --stages-per-rank is {}. Use "
@@ -81,19 +86,22 @@ std::vector<std::string> mesh_contradictions(const RunOptions& options) {
   check(!options.has_mesh() || options.elastic.empty(),
         "--elastic is given with --pipeline-parallel or --tensor-parallel: fewer ranks could not hold all stages and "
         "parts. Use --max-restarts, which starts as many ranks again.");
-  check(
-      !options.has_mesh() || !options.hot_restart,
-      "--hot-restart is given with --pipeline-parallel or --tensor-parallel: it keeps the state of ranks that hold the "
-      "whole model. Use --max-restarts with --save-every.");
+  check(!options.is_divided() || !options.hot_restart,
+        "--hot-restart is given with --pipeline-parallel, --tensor-parallel or --tensor-parts: it keeps the state of "
+        "ranks that hold the "
+        "whole model. Use --max-restarts with --save-every.");
   check(!has_pipeline || !options.activation_memory,
         "--activation-memory is given with --pipeline-parallel: stages hold several micro-batches at once. Use "
         "--activation-checkpoint.");
+  check(!has_pipeline || !options.model_options.lora || !options.export_model,
+        "--export merges the adapters of --lora into their matrices, which no rank of a pipeline has alone. Leave it "
+        "out, and export afterwards: --resume RUN --ranks 1 --pipeline-parallel 1 --export.");
   return problems;
 }
 
 std::vector<std::string> mesh_problems(const RunOptions& options) {
-  std::vector<std::string> problems;
-  for (const std::string& problem : {ranks_problem(options), parts_problem(options), group_problem(options)}) {
+  std::vector<std::string> problems = parts_problems(options);
+  for (const std::string& problem : {ranks_problem(options), group_problem(options)}) {
     if (!problem.empty()) problems.push_back(problem);
   }
   return problems;

@@ -105,6 +105,7 @@ struct ShardedModelOptions {
   int64_t ranks_of_replica() const { return pipeline_parallel * tensor_parallel; }
   bool has_mesh() const { return ranks_of_replica() > 1; }
   int64_t parts() const { return tensor_parts.value_or(tensor_parallel); }
+  bool is_divided() const { return has_mesh() || parts() > 1; }
   int64_t stage_count() const { return pipeline_parallel * stages_per_rank; }
 };
 

@@ -47,9 +47,8 @@ std::string saved_parts(const RunOptions& options) {
 
 void keep_parts(RunOptions& options, fsdp::World& world, const std::filesystem::path& checkpoint) {
   if (options.tensor_parts) return;
-  const std::string parts = from_first_rank(world, [&] {
-    return checkpoint.empty() ? saved_parts(options) : parts_of(checkpoint);
-  });
+  const std::string parts =
+      from_first_rank(world, [&] { return checkpoint.empty() ? saved_parts(options) : parts_of(checkpoint); });
   const auto number = whole_number_in(parts);
   if (!number || *number == options.tensor_parallel) return;
   options.tensor_parts = number;

@@ -18,8 +18,8 @@ namespace trainer {
 std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world, const data::Corpus& corpus,
                                          JobMemory& job);
 
-// The tensor parts of the checkpoint, which decide bits, unless they are given. Empty: it is the one that the run goes on
-// from. A collective.
+// The tensor parts of the checkpoint, which decide bits, unless they are given. Empty: it is the one that the run goes
+// on from. A collective.
 void keep_parts(RunOptions& options, fsdp::World& world, const std::filesystem::path& checkpoint = {});
 
 // As it is divided among the ranks that there are.

@@ -35,9 +35,10 @@ std::string better_cuts_text(const fsdp::PipelineReport& report) {
   const double now = slowest_stage(report, report.cuts), then = slowest_stage(report, report.measured_cuts);
   if (now <= 0 || 1 - then / now < kWorthIt) return "";
   const std::string better = fsdp::pipeline_cuts_text(report.measured_cuts);
-  return fmt::format("stages of {} blocks: by the times of the first step the slowest one takes {:.0f} % less time with "
-                     "--stages {}",
-                     fsdp::pipeline_cuts_text(report.cuts), 100 * (1 - then / now), better);
+  return fmt::format(
+      "stages of {} blocks: by the times of the first step the slowest one takes {:.0f} % less time with "
+      "--stages {}",
+      fsdp::pipeline_cuts_text(report.cuts), 100 * (1 - then / now), better);
 }
 
 }  // namespace trainer

@@ -21,7 +21,8 @@ std::string load_first_weights(Training& training) {
   return text_of(load_leniently(options, [&](bool strict, fsdp::LoadDifferences& differences) {
     const std::string& weights = options.model_options.init_from;
     if (sample_form(weights) == SampleForm::Checkpoint) {
-      fsdp::load_checkpoint(weights, {.model = &training.sharded, .mesh = training.mesh.mesh()}, {.strict = strict, .differences = &differences});
+      fsdp::load_checkpoint(weights, {.model = &training.sharded, .mesh = training.mesh.mesh()},
+                            {.strict = strict, .differences = &differences});
       return;
     }
     fsdp::PretrainedOptions pretrained = models::pretrained_options(options.model);

@@ -13,8 +13,8 @@ namespace trainer {
 // yet. A collective.
 void lock_run(fsdp::World& world, const RunOptions& options, bool may_make, std::optional<RunLock>& lock);
 
-// The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights. Throws fsdp::Error
-// where nothing is left to train. A collective.
+// The beginning of the loop: a checkpoint, weights that were trained elsewhere, or the first weights. Throws
+// fsdp::Error where nothing is left to train. A collective.
 Resumed begin_run(Training& training);
 
 // A run that goes back to an earlier checkpoint, or begins anew, sets its later checkpoints aside: a later start, after

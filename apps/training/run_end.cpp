@@ -41,7 +41,8 @@ int run_to_end(Training& training, TrainingLoop& loop, Report* report) {
   }
   training.phase.enter("writes what it was asked for at the end", loop.steps_done());
   SharedSample sample;
-  if (tokenizer != nullptr) sample = generate_together(training.world, writing_model(training.model), *tokenizer, options);
+  if (tokenizer != nullptr)
+    sample = generate_together(training.world, writing_model(training.model), *tokenizer, options);
   export_run(training);
   if (report == nullptr) return 0;
   if (!sample.problem.empty())

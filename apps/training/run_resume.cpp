@@ -32,11 +32,10 @@ Resumed load(Training& training, const fs::path& checkpoint, Settings may) {
   if (step_in_name(checkpoint).value_or(0) < training.options.steps) training.show_settings();
   int64_t steps_done = 0;
   const auto load_state = [&](bool strict, fsdp::LoadDifferences& differences) {
-    steps_done =
-        fsdp::load_checkpoint(checkpoint, {.model = &training.sharded,
-                               .optimizer = &training.optimizer.optimizer(),
-                               .mesh = training.mesh.mesh()},
-                              {.strict = strict, .differences = &differences});
+    steps_done = fsdp::load_checkpoint(
+        checkpoint,
+        {.model = &training.sharded, .optimizer = &training.optimizer.optimizer(), .mesh = training.mesh.mesh()},
+        {.strict = strict, .differences = &differences});
   };
   fsdp::LoadDifferences not_loaded;
   if (is_own) {

@@ -24,12 +24,11 @@ void save_to(BegunSave& save, Training& training, const ResumeState& state, Save
   notes[kSettings] = to_note(training.settings);
   const std::string told = from_first_rank(training.world, [&] { return make_way_for(save.folder); });
   if (training.world.rank() == 0 && !told.empty()) print_error(told + "\n");
-  const fsdp::Checkpoint checkpoint{
-      .model = &training.sharded,
-      .optimizer = &training.optimizer.optimizer(),
-      .step = save.step,
-      .notes = notes,
-      .mesh = training.mesh.mesh()};
+  const fsdp::Checkpoint checkpoint{.model = &training.sharded,
+                                    .optimizer = &training.optimizer.optimizer(),
+                                    .step = save.step,
+                                    .notes = notes,
+                                    .mesh = training.mesh.mesh()};
   if (mode == SaveMode::BesideSteps) {
     save.pending = fsdp::save_checkpoint_async(save.folder, checkpoint);
   } else {

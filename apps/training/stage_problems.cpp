@@ -46,11 +46,13 @@ std::vector<std::string> stage_problems(const RunOptions& options) {
   const std::vector<models::BlockFacts> blocks = models::block_list(options.model);
   const auto most = std::ssize(blocks) / options.stages_per_rank;
   if (options.pipeline_parallel > most) {
-    const std::string fewer = most > 0 ? fmt::format("--pipeline-parallel {} at most", most) : "fewer --stages-per-rank";
-    return {fmt::format("--pipeline-parallel {} with {} per rank needs {} blocks, and the model has {}: {} and the "
-                        "embedding, the last norm and the head among them. Use {}, or more --layers.",
-                        options.pipeline_parallel, counted(options.stages_per_rank, "stage"), options.stage_count(),
-                        blocks.size(), counted(options.model.layers, "layer"), fewer)};
+    const std::string fewer =
+        most > 0 ? fmt::format("--pipeline-parallel {} at most", most) : "fewer --stages-per-rank";
+    return {
+        fmt::format("--pipeline-parallel {} with {} per rank needs {} blocks, and the model has {}: {} and the "
+                    "embedding, the last norm and the head among them. Use {}, or more --layers.",
+                    options.pipeline_parallel, counted(options.stages_per_rank, "stage"), options.stage_count(),
+                    blocks.size(), counted(options.model.layers, "layer"), fewer)};
   }
   std::vector<int> cuts;
   collect_problems_of("--stages", problems, [&] { cuts = cuts_of(options, blocks); });

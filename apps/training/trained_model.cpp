@@ -1,5 +1,6 @@
 #include "training/trained_model.h"
 
+#include "models/block_list.h"
 #include "training/trained_stages.h"
 #include "training/trained_whole.h"
 
@@ -19,9 +20,9 @@ WritingModel writing_model(TrainedModel& model) {
 }
 
 std::string name_in_whole_model(const models::ModelConfig& config, const std::string& parameter) {
-  const bool is_copy = config.tied_embeddings && parameter == "lm_head.weight";
-  if (!is_copy) return parameter;
-  return config.family == models::Family::Gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+  const std::vector<models::BlockFacts> blocks = models::block_list(config);
+  const bool is_copy = config.tied_embeddings && parameter == blocks.back().name + ".weight";
+  return is_copy ? blocks.front().name + ".weight" : parameter;
 }
 
 }  // namespace trainer

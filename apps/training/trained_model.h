@@ -1,4 +1,5 @@
-// The model that is trained: whole on each rank, or divided into stages. The rest of a run makes the same calls of both.
+// The model that is trained: whole on each rank, or divided into stages. The rest of a run makes the same calls of
+// both.
 #pragma once
 
 #include <fsdp/pipeline.h>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "models/block_list.h"
 #include "options/options.h"
 #include "training/step_data.h"
 
@@ -14,10 +15,9 @@ namespace {
 
 fsdp::PipelineOptions pipeline_options(const RunOptions& options) {
   const auto* schedule = std::ranges::find(kPipelineSchedules, options.pipeline_schedule);
-  fsdp::PipelineOptions pipeline{
-      .schedule = static_cast<fsdp::PipelineSchedule>(schedule - kPipelineSchedules.begin()),
-      .stages_per_rank = static_cast<int>(options.stages_per_rank),
-      .divides_loss = false};  // the sum of the gradients is divided, once
+  fsdp::PipelineOptions pipeline{.schedule = static_cast<fsdp::PipelineSchedule>(schedule - kPipelineSchedules.begin()),
+                                 .stages_per_rank = static_cast<int>(options.stages_per_rank),
+                                 .divides_loss = false};  // the sum of the gradients is divided, once
   if (options.stages != "auto") {
     const auto blocks = static_cast<int>(models::block_list(options.model).size());
     pipeline.cuts = fsdp::pipeline_cuts(options.stages, blocks, static_cast<int>(options.stage_count()));
@@ -31,8 +31,8 @@ TrainedStages::TrainedStages(const RunOptions& options, const RunMesh& mesh)
     : TrainedModel(options.model),
       axis_(mesh.pipeline()),
       model_(options.model, mesh.division(), options.recomputation()),
-      pipeline_(fsdp::deferred_init(
-          [&] { return fsdp::Pipeline(watched_blocks(), axis_, pipeline_options(options)); })) {}
+      pipeline_(
+          fsdp::deferred_init([&] { return fsdp::Pipeline(watched_blocks(), axis_, pipeline_options(options)); })) {}
 
 std::vector<fsdp::PipelineBlock> TrainedStages::watched_blocks() {
   std::vector<fsdp::PipelineBlock> blocks = model_.blocks();
@@ -69,8 +69,8 @@ StepPasses TrainedStages::run_step(Training& training, int64_t steps_done) {
     found.push_back(loss.detach());
     return training.scaler.scale(loss);
   });
-  torch::Tensor losses = is_last() ? torch::stack(found).to(torch::kCPU, torch::kFloat64)
-                                   : torch::empty({count}, torch::kFloat64);
+  torch::Tensor losses =
+      is_last() ? torch::stack(found).to(torch::kCPU, torch::kFloat64) : torch::empty({count}, torch::kFloat64);
   share_from_last(losses);
   passes.losses = losses.unbind();
   passes.wait_seconds = training.sharded.communication().wait_seconds - waited_before;

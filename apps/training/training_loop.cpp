@@ -281,8 +281,8 @@ void TrainingLoop::take_ranks_back() {
 void TrainingLoop::write_sample() {
   if (training_.corpus.tokenizer == nullptr) return;
   training_.phase.enter("writes a sample", steps_done_);
-  const SharedSample sample =
-      generate_together(training_.world, writing_model(training_.model), *training_.corpus.tokenizer, training_.options);
+  const SharedSample sample = generate_together(training_.world, writing_model(training_.model),
+                                                *training_.corpus.tokenizer, training_.options);
   if (report_ == nullptr) return;
   if (!sample.problem.empty()) return event(fmt::format("no sample could be written: {}", sample.problem));
   try {
