@@ -38,7 +38,7 @@ struct StepRecord {
   std::optional<double> optimizer_seconds = std::nullopt;         // clipping the gradients and changing the parameters
   std::optional<double> other_seconds = std::nullopt;             // all else: records, and what ranks tell each other
   std::optional<double> wait_seconds = std::nullopt;  // of passes and optimizer, that rank 0 waited for other ranks
-  // Of a pipeline: the mean share of the passes' time in which a rank ran none, and its formula.
+  // With a pipeline: the mean share of the passes' time in which a rank ran none, and its formula.
   std::optional<double> idle_share = std::nullopt, idle_share_formula = std::nullopt;
   std::optional<double> mfu = std::nullopt;                 // model FLOPs utilisation: 1 is the measured peak
   std::optional<int64_t> peak_memory_bytes = std::nullopt;  // the most that was ever resident in rank 0

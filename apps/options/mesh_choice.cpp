@@ -21,7 +21,7 @@ std::vector<int64_t> common_divisors(const std::vector<int64_t>& all, int64_t mo
   return divisors;
 }
 
-// The ranks to ask for: the multiples next to those that there are.
+// Names the multiples of a replica next to the number of ranks.
 std::string ranks_problem(const RunOptions& options) {
   const int64_t replica = options.ranks_of_replica(), fewer = options.ranks / replica * replica;
   if (options.ranks % replica == 0) return "";
@@ -35,9 +35,10 @@ std::string multiple_problem(const RunOptions& options) {
   const int64_t parts = options.parts(), tensor = options.tensor_parallel;
   if (parts % tensor == 0) return "";
   return fmt::format(
-      "{} tensor parts cannot be divided among --tensor-parallel {} ranks. Use one of {} ranks. A run keeps its parts, "
+      "{} cannot be divided among --tensor-parallel {} ranks. Use one of {} ranks. A run keeps its parts, "
       "which decide its bits; another run may begin from its weights with --checkpoint and --tensor-parts {}.",
-      parts, tensor, fmt::join(common_divisors({parts}, parts), ", "), (parts + tensor - 1) / tensor * tensor);
+      counted(parts, "tensor part"), tensor, fmt::join(common_divisors({parts}, parts), ", "),
+      (parts + tensor - 1) / tensor * tensor);
 }
 
 // How the model can be divided into parts, with the option that says so before each.

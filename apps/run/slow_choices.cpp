@@ -21,7 +21,7 @@ std::string cores_problem(const RunOptions& options, int64_t ranks, int64_t core
                      micro_batches / cores);
 }
 
-// Of a step without enough micro-batches to keep all stages at work.
+// A step needs enough micro-batches to keep all stages at work.
 std::string idle_problem(const RunOptions& options) {
   const int64_t ranks = options.pipeline_parallel;
   if (ranks == 1 || options.micro_batches >= ranks) return "";

@@ -23,17 +23,17 @@ int64_t threads_for_job(const RunOptions& options, fsdp::World& world, JobMemory
   return std::stoll(from_first_rank(world, [&] { return std::to_string(threads_before(options)); }));
 }
 
-// The tensor parts of a checkpoint; empty where its notes do not say, or it cannot be read.
+// The tensor parts of a checkpoint; empty if it is not of a run, or cannot be read.
 std::string parts_of(const std::filesystem::path& checkpoint) try {
   const Notes notes = fsdp::checkpoint_notes(checkpoint);
   const RunSettings settings = settings_from_note(notes.at(kSettings));
   const auto parts = settings.find("--tensor-parts");
-  return parts == settings.end() ? "" : parts->second;
+  return parts == settings.end() ? "1" : parts->second;  // of a version that had no parts
 } catch (const std::exception&) {
   return "";
 }
 
-// Of the checkpoint that the run will go on from.
+// The same for the checkpoint that the run will go on from.
 std::string saved_parts(const RunOptions& options) {
   if (const std::string named = named_checkpoint(options); !named.empty()) return parts_of(named);
   if (options.resume != "auto" || options.run.empty()) return "";

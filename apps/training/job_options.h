@@ -13,13 +13,13 @@
 
 namespace trainer {
 
-// Decided by the job, not by the command line: under torchrun and its like the number of ranks is theirs. The tensor
-// parts are those of the checkpoint that the run goes on from. Returns problems. A collective.
+// Fills in the options that the job decides, not the command line: under torchrun and its like the number of ranks is
+// theirs. The tensor parts are those of the checkpoint that the run goes on from. Returns problems. A collective.
 std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world, const data::Corpus& corpus,
                                          JobMemory& job);
 
-// The tensor parts of the checkpoint, which decide bits, unless they are given. Empty: it is the one that the run goes
-// on from. A collective.
+// Sets the tensor parts, which decide bits, to those of a checkpoint, unless they are given. An empty path means the
+// checkpoint that the run goes on from. A collective.
 void keep_parts(RunOptions& options, fsdp::World& world, const std::filesystem::path& checkpoint = {});
 
 // As it is divided among the ranks that there are.

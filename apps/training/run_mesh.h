@@ -18,7 +18,7 @@ class RunMesh {
   // `job` has a multiple of the ranks that hold the model once. A collective.
   RunMesh(const fsdp::World& job, const RunOptions& options);
 
-  // All ranks. Those that hold the model once are neighbours: rank / ranks_of_replica() is the data rank.
+  // All ranks. Ranks that hold the model once are neighbours: rank / ranks_of_replica() is the data rank.
   fsdp::World& world() { return world_; }
   // Ranks with micro-batches of their own, over which the state is sharded.
   fsdp::World& data() { return data_; }

@@ -18,8 +18,8 @@ struct StepFacts {
 std::vector<StepFacts> exchange_facts(fsdp::World& world, const StepFacts& own, int64_t most);
 
 // The mean of all losses, added in the order of the micro-batches in the job (data_order.h): a sum in any other order
-// would have other digits on another number of ranks. Ranks beyond some rank may have one micro-batch less. Of each
-// `ranks_of_replica` ranks that hold the model once, all have the same losses, which count once.
+// would have other digits on another number of ranks. Ranks beyond some rank may have one micro-batch less. The
+// `ranks_of_replica` neighbours that hold the model once have the same losses, which count once.
 double mean_loss(const std::vector<StepFacts>& ranks, int ranks_of_replica = 1);
 
 // The first rank that has a loss which is not finite; -1 for none.

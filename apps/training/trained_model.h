@@ -33,7 +33,7 @@ class TrainedModel {
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
-  // Of the whole model.
+  // The shape of the whole model.
   const models::ModelConfig& config() const { return config_; }
   // The parameters of this rank, to be sharded over the data ranks.
   virtual torch::nn::Module& module() = 0;

@@ -91,7 +91,7 @@ TEST_F(TrainMeshFailures, OfARunWithOtherPartsAreRefused) {
   train("run", std::string(kGpt2) + "--steps 1");
   const Ending divided = tiny("run", std::string(kGpt2) + "--steps 2 --ranks 2 --tensor-parallel 2 --micro-batches 1");
   EXPECT_EQ(divided.code, 2);
-  EXPECT_THAT(divided.output, HasSubstr("1 tensor parts cannot be divided among --tensor-parallel 2 ranks"));
+  EXPECT_THAT(divided.output, HasSubstr("1 tensor part cannot be divided among --tensor-parallel 2 ranks"));
   const Ending given = tiny("run", std::string(kGpt2) + "--steps 2 --tensor-parts 2");
   EXPECT_EQ(given.code, 2);
   EXPECT_THAT(given.output, AllOf(HasSubstr("of another run"), HasSubstr("--tensor-parts")));
