@@ -15,6 +15,9 @@ namespace {
 
 void save(const fs::path& folder, Training& training, fsdp::PretrainedOptions options) {
   options.mesh = training.mesh.mesh();
+  for (const models::Unit& unit : models::units(training.options.model)) {
+    for (const models::Parameter& parameter : unit.parameters) options.order.push_back(parameter.name);
+  }
   fsdp::save_pretrained(folder, training.sharded, options);
 }
 

@@ -33,6 +33,20 @@ std::string places_of(fsdp::World world, const fsdp::Mesh& mesh) {
   return (of_tensor ? "tensor ranks on one host, " : "tensor ranks on several hosts, ") + of_stages;
 }
 
+int64_t numel_of(const torch::nn::Module& module) {
+  int64_t numel = 0;
+  for (const torch::Tensor& parameter : module.parameters()) numel += parameter.numel();
+  return numel;
+}
+
+// A stage may have no layer, or little beside one: its parameters are one unit then.
+bool is_one_unit(const torch::nn::Module& stage, const std::vector<std::string>& layers) {
+  constexpr double kNearlyAll = 0.9;
+  if (layers.size() != 1) return layers.empty();
+  const auto layer = static_cast<double>(numel_of(*stage.named_modules()[layers.front()]));
+  return layer > kNearlyAll * static_cast<double>(numel_of(stage));
+}
+
 }  // namespace
 
 RunMesh::RunMesh(const fsdp::World& job, const RunOptions& options)
@@ -46,7 +60,7 @@ RunMesh::RunMesh(const fsdp::World& job, const RunOptions& options)
 fsdp::ShardedModel RunMesh::shard(torch::nn::Module& module, const fsdp::Options& options) {
   if (!mesh_) return fsdp::shard(module, world_, options);
   fsdp::Options sharding = options;
-  if (options.units.choose(module).empty()) sharding.units = fsdp::one_unit();  // a stage without layers
+  if (is_one_unit(module, options.units.choose(module))) sharding.units = fsdp::one_unit();
   return fsdp::shard(module, *mesh_, "data", sharding);
 }
 

@@ -184,6 +184,9 @@ struct PretrainedOptions {
   // The mesh that the model is a part of, as Checkpoint::mesh. The files hold the whole model. All ranks of the mesh
   // call, with the same options. `written` can then read its own parameter alone.
   std::optional<Mesh> mesh = std::nullopt;
+  // Saving: names of the model's parameters in the order of the file. All others come behind them. Without it the order
+  // is that of the pipeline's blocks, or of the units, so that files of the same model may differ in it.
+  std::vector<std::string> order = {};
 };
 
 // Fills the parameters and buffers from `path`: a folder with model.safetensors, or with model.safetensors.index.json

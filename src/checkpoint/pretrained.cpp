@@ -67,6 +67,16 @@ void put_in_order(std::vector<Named>& all, const std::vector<std::string>& block
   std::ranges::stable_sort(all, {}, [&](const Named& one) { return block_of(blocks, one.name); });
 }
 
+// The names of `order` first, in its order.
+void put_first(std::vector<Manifest::Parameter>& all, const std::vector<std::string>& order) {
+  std::map<std::string, size_t> places;
+  for (const std::string& name : order) places.emplace(name, places.size());
+  std::ranges::stable_sort(all, {}, [&](const Manifest::Parameter& one) {
+    const auto place = places.find(one.name);
+    return place == places.end() ? places.size() : place->second;
+  });
+}
+
 }  // namespace
 
 std::vector<int64_t> PretrainedTensor::shape_in_file() const {
@@ -115,6 +125,7 @@ PretrainedModel pretrained_model(ShardedModel& sharded, const CheckpointRanks& r
                                       : described(std::vector<Contribution>{{0, own}});
   });
   put_in_order(result.whole.parameters, model.whole().blocks);
+  if (!options.order.empty()) put_first(result.whole.parameters, options.order);
   put_in_order(result.whole.buffers, model.whole().blocks);
   ranks.all_succeed(what, [&] { result.tensors = pretrained_tensors(result.whole, options); });
   return result;

@@ -189,6 +189,23 @@ TEST(MeshPretrained, FilesHaveTheBytesOfOneRank) {
   }
 }
 
+TEST(MeshPretrained, FilesHaveTheOrderThatIsGiven) {
+  const ScratchDirectory scratch;
+  for (const MeshShape& shape : {MeshShape{}, MeshShape{1, 2, 1}}) {
+    run_ranks(shape.ranks(), [&](World& world) {
+      MeshTraining run(world, shape, 3);
+      const PretrainedOptions options{.mesh = run.mesh, .order = {"logits.head.bias", "words.table.weight", "none"}};
+      save_pretrained(scratch.path() / shape.name(), run.sharded, options);
+    });
+    const std::string header = bytes_of_file(scratch.path() / shape.name() / "model.safetensors");
+    const size_t first = header.find("logits.head.bias"), second = header.find("words.table.weight");
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_LT(first, second);
+    EXPECT_LT(second, header.find("layers.0"));
+    EXPECT_LT(second, header.find("logits.head.weight"));
+  }
+}
+
 TEST(MeshCheckpoint, FailsOnAllRanksIfOneFails) {
   const ScratchDirectory scratch;
   run_ranks(4, [&](World& world) {
