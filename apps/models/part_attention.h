@@ -12,7 +12,7 @@
 
 namespace models {
 
-// The heads of a part: those of one process, or if there are fewer key heads than parts, one of these.
+// The heads of a part. If there are fewer key heads than parts, several parts use the same one.
 struct PartHeads {
   int64_t queries = 1, keys = 1, width = 1;
 };

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "models/block_list.h"
+#include "models/gpt2.h"
 #include "models/head.h"
 #include "models/language_model.h"
+#include "models/llama.h"
 #include "models/parts.h"
 
 namespace models {
@@ -89,6 +91,17 @@ void PipelinedModel::freeze(Module& stage, const std::set<std::string>& names) c
     const std::string name = is_copy ? state_->blocks.front().name + ".weight" : parameter.key();
     if (names.contains(name)) parameter.value().set_requires_grad(false);
   }
+}
+
+fsdp::UnitPolicy units_of_layers(const Module& stage) {
+  size_t layers = 0, in_layers = 0;
+  for (const auto& module : stage.modules(/*include_self=*/false)) {
+    if (module->as<Gpt2BlockImpl>() == nullptr && module->as<LlamaBlockImpl>() == nullptr) continue;
+    ++layers;
+    in_layers += module->parameters().size();
+  }
+  const bool is_one = layers == 0 || (layers == 1 && in_layers == stage.parameters().size());
+  return is_one ? fsdp::one_unit() : fsdp::units_of<Gpt2BlockImpl, LlamaBlockImpl>();
 }
 
 }  // namespace models

@@ -3,10 +3,11 @@
 //   models::PipelinedModel model(config, {.tensor = mesh["tensor"], .parts = 2});
 //   fsdp::Pipeline pipeline = fsdp::deferred_init([&] { return fsdp::Pipeline(model.blocks(), mesh["pipeline"]); });
 //   model.freeze(pipeline.stage(), frozen);
-//   auto sharded = fsdp::shard(pipeline.stage(), mesh, "data", {.units = fsdp::units_of<Gpt2BlockImpl>()});
+//   auto sharded = fsdp::shard(pipeline.stage(), mesh, "data", {.units = models::units_of_layers(pipeline.stage())});
 //   pipeline.step(tokens, targets, [&](const auto& output, const auto& of) { return model.loss(output, of); });
 #pragma once
 
+#include <fsdp/options.h>
 #include <fsdp/pipeline.h>
 #include <torch/types.h>
 
@@ -54,5 +55,8 @@ class PipelinedModel {
 
   std::shared_ptr<State> state_;
 };
+
+// Each layer of a model or a stage is a unit. A stage that is one layer, or has none, is one unit.
+fsdp::UnitPolicy units_of_layers(const torch::nn::Module& stage);
 
 }  // namespace models
