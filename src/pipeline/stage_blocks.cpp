@@ -80,10 +80,8 @@ StageBlocks make_blocks(const std::vector<PipelineBlock>& blocks, const StageLay
       result.modules[i] = nullptr;
     }
   }
-  if (!stays_deferred) {
-    materialize(*result.root);
-    if (!device.is_cpu()) result.root->to(device);
-  }
+  if (!stays_deferred) materialize(*result.root);
+  if (!device.is_cpu()) result.root->to(device);
   return result;
 }
 

@@ -99,7 +99,10 @@ torch::Tensor StagePasses::add_loss(const StepContext& step, int micro_batch, co
   Tensors& roots = graphs_.at(micro_batch).back().roots;
   FSDP_CHECK(roots.size() == 1, "Pipeline: block {}, the last one, returned {} tensors, expected 1.",
              blocks_[segment.last].name, roots.size());
+  const auto start = std::chrono::steady_clock::now();
   torch::Tensor value = loss(roots[0]);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (step.clock != nullptr) step.clock->add(segment.last, seconds.count());
   FSDP_CHECK(value.defined() && value.numel() == 1, "Pipeline: the loss has {} elements, expected 1.",
              value.defined() ? value.numel() : 0);
   FSDP_CHECK(value.requires_grad(), "Pipeline: the loss does not depend on a parameter that requires gradients.");
