@@ -19,10 +19,18 @@ std::vector<double> costs_of(const std::vector<models::BlockFacts>& blocks) {
   return costs;
 }
 
+// Without the library's mark before its messages.
+std::vector<int> read_cuts(const std::string& text, int blocks, int stages) try {
+  return fsdp::pipeline_cuts(text, blocks, stages);
+} catch (const fsdp::Error& error) {
+  const std::string problem = error.what(), mark = "[fsdp] ";
+  throw fsdp::Error(problem.starts_with(mark) ? problem.substr(mark.size()) : problem);
+}
+
 std::vector<int> cuts_of(const RunOptions& options, const std::vector<models::BlockFacts>& blocks) {
   const auto stages = static_cast<int>(options.stage_count());
   if (options.stages == "auto") return fsdp::pipeline_cuts(costs_of(blocks), stages);
-  return fsdp::pipeline_cuts(options.stages, static_cast<int>(blocks.size()), stages);
+  return read_cuts(options.stages, static_cast<int>(blocks.size()), stages);
 }
 
 // Muon steps matrices of layers, of which each stage needs one.
