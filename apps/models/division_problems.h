@@ -8,7 +8,7 @@
 
 namespace models {
 
-// What a Division says, without its ranks.
+// The numbers of a Division, without its ranks.
 struct DivisionShape {
   int ranks = 1;  // of the axis
   int parts = 1;

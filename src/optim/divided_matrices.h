@@ -1,9 +1,9 @@
 // Matrices of which each rank of an axis holds a part: whole on one of the ranks, and in parts again.
 //
 // Each matrix falls to one rank. The others send it their parts, it transforms the matrix, and sends each rank its part
-// of the result. All ranks together receive less than 2 M elements, where M is the number of all matrices' elements. For
-// that time a rank holds the whole matrices that it works on, and the messages. The worker of a matrix does not show in
-// its bits. Collectives; one thread at a time.
+// of the result. All ranks together receive less than 2 M elements, where M is the number of all matrices' elements.
+// For that time a rank holds the whole matrices that it works on, and the messages. The worker of a matrix does not
+// show in its bits. Collectives; one thread at a time.
 #pragma once
 
 #include <torch/types.h>

@@ -17,9 +17,8 @@ torch::Tensor on_cpu(const std::vector<double>& values) { return torch::tensor(v
 
 uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOptions& options,
                      const StageLayout& layout) {
-  std::string text =
-      fmt::format("{} {} {} [{}] {}", name_of(options.schedule), options.stages_per_rank,
-                  static_cast<int>(options.gathers), fmt::join(layout.cuts, ","), options.divides_loss);
+  std::string text = fmt::format("{} {} {} [{}] {}", name_of(options.schedule), options.stages_per_rank,
+                                 static_cast<int>(options.gathers), fmt::join(layout.cuts, ","), options.divides_loss);
   for (const PipelineBlock& block : blocks) {
     text += "\n" + block.name;
     for (const auto& [own, other] : block.shares) text += fmt::format(" {}={}", own, other);
