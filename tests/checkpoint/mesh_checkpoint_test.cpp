@@ -26,6 +26,7 @@ using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
 using fsdp::testing::RunResult;
 using fsdp::testing::ScratchDirectory;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr int kSavedStep = 2;
@@ -43,7 +44,7 @@ void expect_same_state(MeshTraining& found, MeshTraining& expected) {
 class MeshCheckpoints : public ::testing::TestWithParam<MeshShape> {};
 
 TEST_P(MeshCheckpoints, LoadOnOneRankAndBack) {
-  const MeshShape shape = GetParam(), one{.tied = shape.tied, .muon = shape.muon};
+  const MeshShape shape = GetParam(), one{.tied = shape.tied, .muon = shape.muon, .state_dtype = shape.state_dtype};
   const ScratchDirectory scratch;
   const fs::path from_one = scratch.path() / "one", from_mesh = scratch.path() / "mesh", back = scratch.path() / "back";
   run_ranks(1, [&](World& world) {
@@ -95,6 +96,43 @@ INSTANTIATE_TEST_SUITE_P(OfMuon, MeshCheckpoints,
                                            MeshShape{.pipeline = 2, .tensor = 4, .muon = true},
                                            MeshShape{.data = 2, .pipeline = 2, .tensor = 2, .muon = true}),
                          [](const auto& info) { return info.param.name(); });
+
+INSTANTIATE_TEST_SUITE_P(
+    InEightBits, MeshCheckpoints,
+    ::testing::Values(
+        MeshShape{.data = 2, .pipeline = 2, .state_dtype = StateDtype::Block8},
+        MeshShape{.data = 2, .pipeline = 2, .stages_per_rank = 2, .tied = true, .state_dtype = StateDtype::Block8}),
+    [](const auto& info) { return info.param.name(); });
+
+// Blocks of eight-bit state follow the elements of a rank's part, so that the parts of a fused layer have no whole
+// ones.
+TEST(MeshCheckpoint, OfDividedEightBitStateIsAnError) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    MeshTraining run(world, {.tensor = 2, .state_dtype = StateDtype::Block8});
+    run.step_to(1);
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / "saved", run.checkpoint()); }),
+                HasSubstr("blocks of 8-bit state are not divided. Use another state_dtype"));
+  });
+  EXPECT_FALSE(latest_checkpoint(scratch.path()));
+}
+
+// Two ranks save with a mesh of all four, and the two others with one of their own: no rank waits for ever.
+TEST(MeshCheckpoint, OfOtherMeshesIsAnError) {
+  const ScratchDirectory scratch;
+  const RunResult result = run_ranks_to_end(
+      4,
+      [&](World& world) {
+        MeshTraining run(world, {2, 2, 1});
+        World half = world.split(world.rank() % 2);  // the data ranks of a stage
+        Checkpoint checkpoint = run.checkpoint();
+        if (world.rank() % 2 == 1) checkpoint.mesh = Mesh(half, {{"data", 2}});
+        save_checkpoint(scratch.path() / "saved", checkpoint);
+      },
+      fsdp::testing::patient_options());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, ContainsRegex("is saving a checkpoint there|save_checkpoint|is gone|returned early"));
+}
 
 // A run that was saved on 2 x 2 x 2 goes on, on 4 x 1 x 2, as if it had not ended.
 TEST(MeshCheckpoint, GoesOnOnAnotherMesh) {

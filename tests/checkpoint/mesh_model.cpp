@@ -81,7 +81,7 @@ ShardedModel shard_stage(Pipeline& pipeline, World data, const MeshShape& shape)
 }
 
 std::unique_ptr<Optimizer> make_optimizer(ShardedModel& sharded, const MeshShape& shape) {
-  if (!shape.muon) return std::make_unique<AdamW>(sharded, AdamWOptions{.lr = 1e-2});
+  if (!shape.muon) return std::make_unique<AdamW>(sharded, AdamWOptions{.lr = 1e-2, .state_dtype = shape.state_dtype});
   return std::make_unique<Muon>(sharded, MuonOptions{.lr = 1e-2, .not_matrices = {"no name"}});
 }
 

@@ -16,12 +16,13 @@ struct MeshShape {
   Strategy strategy = Strategy::FullShard;
   bool tied = false;  // another model, without divided layers
   bool muon = false;  // of all matrices, in place of AdamW
+  StateDtype state_dtype = StateDtype::Float32;
 
   int ranks() const { return data * pipeline * tensor; }
   std::string name() const {
     return std::to_string(data) + "x" + std::to_string(pipeline) + "x" + std::to_string(tensor) + "x" +
            std::to_string(stages_per_rank) + (strategy == Strategy::FullShard ? "" : "_NoShard") +
-           (muon ? "_Muon" : "");
+           (muon ? "_Muon" : "") + (state_dtype == StateDtype::Float32 ? "" : "_Block8");
   }
   friend void PrintTo(const MeshShape& one, std::ostream* out) { *out << one.name(); }
 };
