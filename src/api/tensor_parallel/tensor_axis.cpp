@@ -1,6 +1,7 @@
 #include "api/tensor_parallel/tensor_axis.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -127,10 +128,12 @@ std::vector<std::shared_ptr<engine::DividingAxis>> tensor_axes_of(const torch::n
 }
 
 double clip_grad_norm_(const torch::nn::Module& module, double max_norm, double norm_type) {
-  const std::vector<torch::Tensor> parameters = module.parameters();
-  for (const torch::Tensor& parameter : parameters) {
+  std::vector<torch::Tensor> parameters;  // a tied one once
+  std::unordered_set<const at::TensorImpl*> known;
+  for (const torch::Tensor& parameter : module.parameters()) {
     FSDP_CHECK(engine::Model::of(parameter) == nullptr,
                "clip_grad_norm_: the module is sharded. Call clip_grad_norm_ of its ShardedModel.");
+    if (known.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
   }
   const auto axes = tensor_axes_of(module);
   return optim::clip_plain_gradients(parameters, {axes.begin(), axes.end()}, max_norm, norm_type);

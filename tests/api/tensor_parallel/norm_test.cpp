@@ -132,6 +132,15 @@ TEST(DividedNorm, OfAModelThatIsNotShardedHasTheBitsOfOneProcess) {
 }
 
 // Parts of 32 and 48 elements: blocks of 64 begin elsewhere, so a last bit may differ. All ranks have the same norm.
+TEST(DividedNorm, CountsATiedWeightOnce) {
+  torch::nn::Sequential model(torch::nn::Linear(torch::nn::LinearOptions(4, 4).bias(false)));
+  const torch::Tensor weight = model->parameters()[0];
+  model->register_parameter("copy", weight);
+  weight.mutable_grad() = torch::full({4, 4}, 3.0f);
+  EXPECT_EQ(clip_grad_norm_(*model, 6), 12);
+  EXPECT_TRUE(weight.grad().allclose(torch::full({4, 4}, 1.5f)));
+}
+
 TEST(DividedNorm, OfPartsOfOtherWidthsIsTheSameOnEveryRank) {
   run_ranks(2, [](World& world) {
     World alone = world.split(world.rank());
