@@ -28,8 +28,9 @@ class Trace {
   ~Trace();
 
   // Ends the scope, and writes an array of Chrome trace events, in microseconds of the steady clock, which all ranks of
-  // a host share. Each of several ranks writes its own file: rank 0 writes step.rank0.json for step.json. Returns the
-  // file's name. Not a collective. Throws `Error` if the file cannot be written, or if the trace has ended.
+  // a host share. Each of several ranks writes its own file: rank 0 of the job writes step.rank0.json for step.json.
+  // On a mesh the trace names the rank's coordinates. Returns the file's name. Not a collective. Throws `Error` if the
+  // file cannot be written, or if the trace has ended.
   std::filesystem::path write(const std::filesystem::path& path);
 
  private:

@@ -26,7 +26,7 @@ class Work {
   // Returns when the call is over: the tensor has its result, or may be changed. Throws the call's `Error`, each time.
   // To be called from the thread that calls the World.
   void wait();
-  // True if `wait` would return or throw at once. Over Gloo, a message is done only after `wait`.
+  // True if `wait` would return or throw at once.
   bool done() const;
 
   // For the rest of the library.

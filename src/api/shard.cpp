@@ -12,6 +12,7 @@
 #include "api/shared_memory.h"
 #include "api/strategy.h"
 #include "api/tensor_parallel/tensor_axis.h"
+#include "api/tensor_parallel/whole_values.h"
 #include "api/whole_model.h"
 #include "base/error.h"
 #include "deferred/default_generator.h"
@@ -162,12 +163,11 @@ void check_other_ranks(const std::vector<World>& tensor_worlds, const World& wor
   }
 }
 
-void add_axes(engine::Model& model, const std::vector<World>& tensor_worlds, const torch::nn::Module& module,
-              const RankName& name_of) {
+void add_axes(engine::Model& model, const std::vector<World>& tensor_worlds, const torch::nn::Module& module) {
   std::vector<std::shared_ptr<engine::DividingAxis>> axes;
   for (const World& axis : tensor_worlds) {
     auto parts = std::make_shared<TensorAxis>(axis, module);
-    check_whole_values(model, *parts, name_of);
+    check_whole_values(model, *parts);
     axes.push_back(std::move(parts));
   }
   model.set_axes(std::move(axes));
@@ -194,8 +194,7 @@ ShardedModel shard(torch::nn::Module& module, World& world, Options options) {
   return shard_over(of_its_own(world), module, world, options);
 }
 
-ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options,
-                        const RankName& name_of) {
+ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, World& world, const Options& options) {
   const std::vector<World> tensor_worlds = tensor_worlds_of(module);
   check_other_ranks(tensor_worlds, world);
   const BudgetedModules budgeted = budgeted_modules(module, options);
@@ -203,7 +202,7 @@ ShardedModel shard_over(const MakeGroup& make_group, torch::nn::Module& module, 
   if (world.rank() == 0) warn_of_large_units(division);
   engine::WholeModel whole = whole_model_of(module, division.units);
   ShardedModel sharded = shard_units(make_group, std::move(division), budgeted, world, options, std::move(whole));
-  add_axes(sharded.model(), tensor_worlds, module, name_of);
+  add_axes(sharded.model(), tensor_worlds, module);
   return sharded;
 }
 

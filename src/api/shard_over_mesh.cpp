@@ -11,19 +11,6 @@ namespace fsdp {
 
 namespace {
 
-// "rank 5 (data 1, tensor 1)".
-std::string name_in(const Mesh& mesh, int rank) {
-  const std::vector<int> ranks = job_ranks(mesh.world());
-  auto position = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
-  std::string coordinates;
-  for (auto axis = mesh.axes().rbegin(); axis != mesh.axes().rend(); ++axis) {
-    const std::string one = fmt::format("{} {}", axis->first, position % axis->second);
-    coordinates = coordinates.empty() ? one : one + ", " + coordinates;
-    position /= axis->second;
-  }
-  return fmt::format("rank {} ({})", rank, coordinates);
-}
-
 void check_layers(const torch::nn::Module& module, const Mesh& mesh) {
   for (const World& layers : tensor_worlds_of(module)) {
     const std::vector<int> ranks = job_ranks(layers);
@@ -39,8 +26,7 @@ void check_layers(const torch::nn::Module& module, const Mesh& mesh) {
 ShardedModel shard(torch::nn::Module& module, const Mesh& mesh, const std::string& axis, const Options& options) {
   World world = mesh[axis];
   check_layers(module, mesh);
-  return shard_over([&world] { return world.state()->new_group(); }, module, world, options,
-                    [mesh](int rank) { return name_in(mesh, rank); });
+  return shard_over([&world] { return world.state()->new_group(); }, module, world, options);
 }
 
 }  // namespace fsdp

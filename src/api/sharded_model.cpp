@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "engine/full_scope.h"
 #include "engine/full_state.h"
 #include "engine/reports.h"
@@ -95,7 +96,9 @@ std::string ShardedModel::waits_for() const { return engine::waits_for(*model_);
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
 Trace ShardedModel::trace() {
   const auto& group = model_->group();
-  auto running = std::make_shared<report::RunningTrace>(group.rank(), /*alone=*/group.size() == 1);
+  const int rank = model_->whole().ranks.at(static_cast<size_t>(group.rank()));  // in the job
+  // On a mesh other ranks have traces, too.
+  auto running = std::make_shared<report::RunningTrace>(rank, /*alone=*/group.size() == 1 && !is_on_mesh(rank));
   engine::add_trace(*running, shared_model());
   return Trace(std::move(running));
 }

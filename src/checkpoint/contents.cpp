@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "checkpoint/saved_ranges.h"
 #include "checkpoint/state_kinds.h"
 #include "engine/model.h"
@@ -156,7 +157,7 @@ void all_succeed(collectives::Group& group, const std::string& what, const std::
     const std::string theirs = static_cast<const char*>(messages[rank].const_data_ptr());
     if (theirs.empty()) continue;
     if (rank == group.rank()) throw Error(problem);
-    FSDP_CHECK(false, "{} failed on rank {}: {}", what, rank, theirs);
+    FSDP_CHECK(false, "{} failed on {}: {}", what, text_of_rank(group.name_of(rank)), theirs);
   }
 }
 

@@ -12,6 +12,7 @@ namespace fsdp::collectives {
 struct CallFacts {
   using Numbers = std::array<int64_t, 16>;
 
+  const char* call = nullptr;  // its name in messages, a literal: "all_reduce_"
   Numbers own = {};
   // By rank; the call sets them, on every rank, if they differ. Then it has changed nothing.
   std::vector<Numbers> of_ranks = {};

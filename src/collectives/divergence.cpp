@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
+#include "base/rank_names.h"
 namespace fsdp::collectives {
 
 namespace {
@@ -22,12 +21,17 @@ std::string remedy_for_call(const std::string& action) {
       call);
 }
 
+bool is_same_operation(std::string_view one, std::string_view other) {
+  return one == other || (one.starts_with(kComparedCall) && other.starts_with(kComparedCall));
+}
+
 std::string divergence_text(const Doing& one, const Doing& other, const std::string& detail) {
   const Doing &first = one.rank < other.rank ? one : other, &second = one.rank < other.rank ? other : one;
   const std::string of_one = remedy_for_call(one.action), of_other = remedy_for_call(other.action);
   const std::string& without_call = of_one.empty() ? one.action : other.action;
   const bool one_calls = of_one.empty() != of_other.empty() && !without_call.starts_with(kEnters);
-  return fmt::format("rank {} {} where rank {} {}{}. {}", first.rank, first.action, second.rank, second.action, detail,
+  return fmt::format("{} {} where {} {}{}. {}", text_of_rank(first.rank), first.action, text_of_rank(second.rank),
+                     second.action, detail,
                      one_calls ? of_one + of_other
                                : "Every rank must run the same part of the model and make the same calls, in the same "
                                  "order; does its control flow depend on the data? Where one rank alone reads a "
@@ -36,8 +40,8 @@ std::string divergence_text(const Doing& one, const Doing& other, const std::str
 
 std::string early_return_text(int rank, const Doing& here) {
   const std::string remedy = remedy_for_call(here.action);
-  return fmt::format("rank {} has returned early, or destroyed the model, while rank {} {}. {}", rank, here.rank,
-                     here.action,
+  return fmt::format("{} has returned early, or destroyed the model, while {} {}. {}", text_of_rank(rank),
+                     text_of_rank(here.rank), here.action,
                      remedy.empty() ? "All ranks must take the same number of steps and return together: deal out the "
                                       "data evenly, or ask any_rank_has_batch before each step."
                                     : remedy);

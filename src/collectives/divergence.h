@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace fsdp::collectives {
 
@@ -10,6 +11,12 @@ struct Doing {
   int rank = 0;        // as messages name it
   std::string action;  // in words that follow "rank 1 ": "gathers unit head", "calls save_checkpoint"
 };
+
+// The words for a call that compares its facts (call_facts.h) begin so: "calls World::all_reduce_".
+inline constexpr std::string_view kComparedCall = "calls World::";
+// Returns whether ranks with these actions begin one operation. Calls that compare their facts do: the facts say how
+// they differ. Pure.
+bool is_same_operation(std::string_view one, std::string_view other);
 
 // "rank 0 calls save_checkpoint where rank 1 reduces unit head, so no rank can continue. ...", and the remedy. `detail`
 // follows the two actions. Pure.

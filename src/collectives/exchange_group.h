@@ -26,6 +26,7 @@ class ExchangeGroup final : public Group {
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
+  int name_of(int rank) const override { return wire_->name_of(rank); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
   void note_call(const WorldCall* call) override { wire_->note_call(call); }
 

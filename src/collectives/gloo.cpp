@@ -1,25 +1,31 @@
 // The gloo backend: c10d's Gloo process group as a Transport, with its errors in words of ours.
 //
 // A device thread of Gloo's moves the bytes. Destroying a message that is under way detaches its memory: Gloo closes
-// the connection rather than touch it. Gloo's own deadlines close all connections of a group and count time in which
-// this process was stopped, so an alarm of ours ends a wait.
+// the connection rather than touch it. Gloo tells only a waiting thread that a message is over, so if a message is
+// asked whether it is, a further thread waits for it from then on. Gloo's own deadlines close all connections of a
+// group and count time in which this process was stopped, so an alarm of ours ends a wait.
 #ifndef USE_C10D_GLOO  // LibTorch's own CMake files may say so already
 #define USE_C10D_GLOO
 #endif
 #include <sched.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "collectives/alarm.h"
 #include "collectives/backends.h"
 #include "collectives/exchange_group.h"
+#include "collectives/waiting_threads.h"
 
 namespace fsdp::collectives {
 
@@ -35,19 +41,63 @@ bool is_timeout(const std::string& text) {
 // Given to Gloo instead of a timeout.
 constexpr std::chrono::hours kForEver{10 * 365 * 24};
 
+enum class Arrival { Arrived, Aborted, Closed };
+
+Arrival wait_for_work(c10d::Work& work) {
+  try {
+    return work.wait(kForEver) ? Arrival::Arrived : Arrival::Aborted;
+  } catch (const std::exception&) {
+    return Arrival::Closed;
+  }
+}
+
+// The wait of a further thread, which uses the work until the wait is over. Shared with it.
+class WaitBeside {
+ public:
+  void run(c10d::Work& work) {
+    const Arrival found = wait_for_work(work);
+    const std::lock_guard lock(mutex_);
+    found_ = found;
+    changed_.notify_all();
+  }
+  bool is_over() {
+    const std::lock_guard lock(mutex_);
+    return found_.has_value();
+  }
+  Arrival wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return found_.has_value(); });
+    return *found_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Arrival> found_;
+};
+
 class GlooMessage final : public Message {
  public:
-  // The alarm outlives the message.
-  GlooMessage(c10::intrusive_ptr<c10d::Work> work, Alarm& alarm, int peer, int world_rank)
-      : work_(std::move(work)), alarm_(&alarm), peer_(peer), world_rank_(world_rank) {}
+  // The alarm and the threads outlive the message.
+  GlooMessage(c10::intrusive_ptr<c10d::Work> work, Alarm& alarm, WaitingThreads& threads, int peer, int world_rank)
+      : work_(std::move(work)), alarm_(&alarm), threads_(&threads), peer_(peer), world_rank_(world_rank) {}
+  ~GlooMessage() override {
+    if (!beside_ || beside_->is_over()) return;
+    work_->abort();
+    beside_->wait();
+  }
+  GlooMessage(const GlooMessage&) = delete;
+  GlooMessage& operator=(const GlooMessage&) = delete;
 
   void wait() override;
   void abort() override { work_->abort(); }
-  bool is_over() override { return work_->isCompleted(); }
+  bool is_over() override;
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   Alarm* alarm_;
+  WaitingThreads* threads_;
+  std::shared_ptr<WaitBeside> beside_;  // since the message was asked; null: it was not
   int peer_;
   int world_rank_;
 };
@@ -60,23 +110,29 @@ class EmptyMessage final : public Message {
 };
 
 TransportFailure closed_connection(int peer, int world_rank) {
-  return {
-      fmt::format("the connection to rank {} was closed (it failed or ended early; see its own message)", world_rank),
-      peer};
+  return {fmt::format("the connection to {} was closed (it failed or ended early; see its own message)",
+                      text_of_rank(world_rank)),
+          peer};
+}
+
+bool GlooMessage::is_over() {
+  if (!beside_) {
+    beside_ = std::make_shared<WaitBeside>();
+    threads_->begin([beside = beside_, work = work_.get()] { beside->run(*work); });
+  }
+  return beside_->is_over();
 }
 
 void GlooMessage::wait() {
-  bool arrived = false;
   Alarm::Wait wait(*alarm_, [this] { work_->abort(); });
-  try {
-    arrived = work_->wait(kForEver);
-  } catch (const std::exception&) {
-    throw closed_connection(peer_, world_rank_);
-  }
-  if (arrived) return;
-  if (!wait.has_rung()) throw TransportFailure(fmt::format("the wait for rank {} was aborted", world_rank_), peer_);
-  throw TransportFailure(fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", world_rank_,
-                                     alarm_->timeout().count()),
+  const Arrival found = beside_ ? beside_->wait() : wait_for_work(*work_);
+  if (found == Arrival::Arrived) return;
+  if (found == Arrival::Closed) throw closed_connection(peer_, world_rank_);
+  beside_.reset();
+  if (!wait.has_rung())
+    throw TransportFailure(fmt::format("the wait for {} was aborted", text_of_rank(world_rank_)), peer_);
+  throw TransportFailure(fmt::format("{} did not answer within {} ms (stopped, stuck or busy?)",
+                                     text_of_rank(world_rank_), alarm_->timeout().count()),
                          peer_);
 }
 
@@ -200,7 +256,7 @@ class GlooTransport final : public Transport {
     try {
       std::vector<at::Tensor> tensors{at::from_blob(bytes, {static_cast<int64_t>(size)}, at::kByte)};
       std::lock_guard lock(mutex_);
-      return std::make_unique<GlooMessage>(operation(tensors), alarm_, peer, world_rank);
+      return std::make_unique<GlooMessage>(operation(tensors), alarm_, threads_, peer, world_rank);
     } catch (const std::exception&) {
       throw closed_connection(peer, world_rank);
     }
@@ -210,6 +266,7 @@ class GlooTransport final : public Transport {
   std::mutex mutex_;  // the process group counts its messages
   c10::intrusive_ptr<ProcessGroupGloo> group_;
   Alarm alarm_;
+  WaitingThreads threads_;
 };
 
 }  // namespace
@@ -217,8 +274,8 @@ class GlooTransport final : public Transport {
 std::unique_ptr<Transport> make_gloo_transport(const GroupSpec& spec) { return std::make_unique<GlooTransport>(spec); }
 
 std::shared_ptr<Wire> make_gloo_wire(const GroupSpec& spec) {
-  auto wire =
-      std::make_shared<Wire>(make_gloo_transport(spec), make_store_board(spec.store), spec.world_ranks, spec.calls);
+  auto wire = std::make_shared<Wire>(make_gloo_transport(spec), make_store_board(spec.store), spec.world_ranks,
+                                     spec.calls, spec.place);
   // A rank that is done at once must not close connections that a slower one is still about to make.
   ExchangeGroup(wire).barrier();
   return wire;

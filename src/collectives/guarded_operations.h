@@ -39,22 +39,25 @@ class GuardedOperations final : public TensorOperations {
   GuardedOperations(Transport& transport, Guard guard)
       : transport_(transport), collectives_(transport), guard_(std::move(guard)) {}
 
-  void compare(CallFacts* facts) override { collectives_.compare(facts); }
+  void compare(CallFacts* facts) override {
+    call_ = facts ? facts->call : nullptr;
+    collectives_.compare(facts);
+  }
   void barrier() override {
-    guard_("barrier", [&] { collectives_.barrier(); });
+    guard_(named("barrier"), [&] { collectives_.barrier(); });
   }
   void all_reduce_(torch::Tensor& tensor, ReduceOp op) override {
-    guard_("all_reduce", [&] { collectives_.all_reduce_(tensor, op); });
+    guard_(named("all_reduce"), [&] { collectives_.all_reduce_(tensor, op); });
   }
   void broadcast_(torch::Tensor& tensor, int source) override {
-    guard_("broadcast", [&] { collectives_.broadcast_(tensor, source); });
+    guard_(named("broadcast"), [&] { collectives_.broadcast_(tensor, source); });
   }
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor, const std::string& purpose) override {
-    return guard_("all_gather", [&] { return collectives_.all_gather(tensor, purpose); });
+    return guard_(named("all_gather"), [&] { return collectives_.all_gather(tensor, purpose); });
   }
   bool exchange(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from,
                 const std::string& purpose) override {
-    return guard_("exchange", [&] { return collectives_.exchange(to, from, purpose); });
+    return guard_(named("exchange"), [&] { return collectives_.exchange(to, from, purpose); });
   }
   std::unique_ptr<TensorMessage> send(const torch::Tensor& tensor, int peer, int tag) override {
     return begin("send", tensor, PairMessage::Direction::Send, peer, tag);
@@ -72,9 +75,13 @@ class GuardedOperations final : public TensorOperations {
     });
   }
 
+  // The operation is a part of the call that compares its facts.
+  const char* named(const char* operation) const { return call_ ? call_ : operation; }
+
   Transport& transport_;
   TensorCollectives collectives_;
   Guard guard_;
+  const char* call_ = nullptr;
 };
 
 }  // namespace fsdp::collectives

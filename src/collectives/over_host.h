@@ -81,6 +81,7 @@ class GroupOverHost : public Group {
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
+  int name_of(int rank) const override { return host_->name_of(rank); }
   torch::Tensor allocate(int64_t bytes) override;
   int64_t buffer_bytes() const override { return host_->buffer_bytes(); }
 

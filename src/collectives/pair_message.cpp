@@ -1,6 +1,7 @@
 #include "collectives/pair_message.h"
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "collectives/tags.h"
 
 namespace fsdp::collectives {
@@ -34,7 +35,7 @@ PairMessage::PairMessage(Transport& transport, const torch::Tensor& tensor, Dire
 }
 
 void PairMessage::wait() {
-  const std::string peer = fmt::format("rank {}", transport_->name_of(peer_));
+  const std::string peer = text_of_rank(transport_->name_of(peer_));
   const std::string purpose = (direction_ == Direction::Send ? "sends a tensor to " : "receives a tensor from ") + peer;
   if (header_) {
     transport_->wait_for(header_, purpose);

@@ -15,7 +15,7 @@ enum Presence : uint8_t {
   kLeftOut = 2,  // none is needed: the parameter is frozen
 };
 
-// Throws Error unless the two ranks leave out the same parameters.
+// Throws Error unless the two ranks leave out the same parameters. `rank` is the peer, as messages call it.
 void check_same_left_out(std::span<const uint8_t> own, std::span<const uint8_t> theirs, int rank,
                          const std::string& unit);
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "collectives/divergence.h"
 #include "collectives/status_fields.h"
 
 namespace fsdp::collectives {
@@ -17,7 +18,7 @@ void History::add(std::string operation) {
 
 std::optional<int64_t> first_difference(const History& left, const History& right) {
   for (int64_t number = std::max(left.first(), right.first()); number < std::min(left.end(), right.end()); ++number) {
-    if (left.operation(number) != right.operation(number)) return number;
+    if (!is_same_operation(left.operation(number), right.operation(number))) return number;
   }
   return std::nullopt;
 }

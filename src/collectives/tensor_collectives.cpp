@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/all_reduce.h"
+#include "collectives/divergence.h"
 #include "collectives/reduction.h"
 #include "collectives/tags.h"
 
@@ -17,8 +18,6 @@ static_assert(kSmallBytes == kExactLengths);
 // A broadcast with facts sends the tensor at once if the source has no more than so much to send.
 constexpr size_t kMostAtOnce = 256 << 10;
 
-// One operation, to the watchdog and in messages, whatever the calls are: the facts say how they differ.
-constexpr const char* kComparesFacts = "enters an all_gather";
 constexpr const char* kBroadcast = "enters a broadcast";
 
 // This rank's tensor for every other, and theirs.
@@ -38,7 +37,7 @@ bool TensorCollectives::begin(const std::string& purpose, size_t bytes, const Sh
     share(*transport_, first);
     return true;
   }
-  transport_->begin_operation(kComparesFacts, sizeof facts->own);
+  transport_->begin_operation(facts->call ? std::string(kComparedCall) + facts->call : purpose, sizeof facts->own);
   share_with_facts(*transport_, first, *facts);
   return !facts->differ();
 }

@@ -143,7 +143,7 @@ void UnitExchange::wait_reduce() {
   wire_->guarded(message_prefix(spec_.name), "reduce", [&] {
     wire_->wait_all(flags_);
     for (int peer : wire_->peers()) {
-      check_same_left_out(reduction_.present[rank()], reduction_.present[peer], peer, spec_.name);
+      check_same_left_out(reduction_.present[rank()], reduction_.present[peer], wire_->name_of(peer), spec_.name);
     }
     wire_->wait_all(reduce_messages_);
     replica_sums_.wait();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/rank_names.h"
 #include "collectives/status_fields.h"
 
 namespace fsdp::collectives {
@@ -120,7 +121,7 @@ std::string circle_text(const WaitCircle& circle) {
   std::string text;
   for (size_t place = 0; place < circle.size(); ++place) {
     const WaitInCircle& one = circle[place];
-    text += fmt::format("{}rank {} {} and waits for rank {}", place == 0 ? "" : ", ", one.rank, one.wait.doing,
+    text += fmt::format("{}{} {} and waits for rank {}", place == 0 ? "" : ", ", text_of_rank(one.rank), one.wait.doing,
                         circle[(place + 1) % circle.size()].rank);
   }
   return text +

@@ -13,7 +13,9 @@
 
 #include "base/error.h"
 #include "base/patience.h"
+#include "base/rank_names.h"
 #include "collectives/divergence.h"
+#include "collectives/model_waits.h"
 
 namespace fsdp::collectives {
 
@@ -35,8 +37,13 @@ using Statuses = std::map<int, RankStatus>;  // by rank; without ranks that have
 
 class Watchdog::Thread {
  public:
-  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names, std::shared_ptr<WorldCalls> calls)
-      : board_(std::move(board)), rank_(rank), names_(std::move(names)), calls_(std::move(calls)) {}
+  Thread(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names, std::shared_ptr<WorldCalls> calls,
+         const WorldCalls::Place& place)
+      : model_waits(calls, place),
+        board_(std::move(board)),
+        rank_(rank),
+        names_(std::move(names)),
+        calls_(std::move(calls)) {}
 
   void run();
   // Both with the mutex.
@@ -60,6 +67,7 @@ class Watchdog::Thread {
   bool stopping = false;
   bool ended = false;
   std::optional<Diagnosis> diagnosis;
+  ModelWaits model_waits;
 
  private:
   void post(std::unique_lock<std::mutex>& lock);
@@ -96,7 +104,10 @@ void Watchdog::Thread::run() {
     const bool call_is_long = call != 0 && call == previous_call;
     previous_call = call;
     if (!stopping && call_is_long) post(lock);
-    if (!stopping && is_long && calls_) calls_->note_long_wait();
+    if (!stopping && is_long && calls_) {
+      if (among == Among::All) model_waits.show(user, own.history.operation(own.history.end() - 1), names_);
+      calls_->note_long_wait();
+    }
     if (!stopping && (lost || is_long)) look(lock);
   }
   ended = true;
@@ -218,7 +229,7 @@ std::optional<Diagnosis> Watchdog::Thread::failure(const Statuses& peers) const 
       const std::optional<Failure>& failure = status.failure;
       if (!failure || failure->of_connection != of_connection) continue;
       if (of_connection && lost && *lost != peer) continue;
-      return Diagnosis{fmt::format("rank {} failed: {}", failure->rank, failure->message), failure};
+      return Diagnosis{fmt::format("{} failed: {}", text_of_rank(failure->rank), failure->message), failure};
     }
   }
   return std::nullopt;
@@ -233,12 +244,13 @@ std::optional<Diagnosis> Watchdog::Thread::circle_or_failure(const Statuses& pee
 }
 
 Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
-                   std::shared_ptr<WorldCalls> calls)
-    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names), std::move(calls))),
+                   std::shared_ptr<WorldCalls> calls, const WorldCalls::Place& place)
+    : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names), std::move(calls), place)),
       thread_([shared = shared_] { shared->run(); }) {}
 
 Watchdog::~Watchdog() {
   std::unique_lock lock(shared_->mutex);
+  shared_->model_waits.hide();
   shared_->stopping = true;
   shared_->changed.notify_all();
   const bool ended = shared_->changed.wait_for(lock, kFarewell, [&] { return shared_->ended; });
@@ -251,6 +263,7 @@ void Watchdog::begins(std::string operation, Among among) {
   shared_->note_user();
   shared_->own.history.add(std::move(operation));
   shared_->among = among;
+  if (among == Among::All) shared_->model_waits.begin_operation();
 }
 
 std::string Watchdog::last_operation() const {
@@ -276,6 +289,7 @@ void Watchdog::wait_begins(std::span<const std::unique_ptr<Message>> messages, s
 void Watchdog::wait_ends() noexcept {
   std::lock_guard lock(shared_->mutex);
   shared_->waiting.reset();
+  shared_->model_waits.hide();
   if (!shared_->own.waiting) return;
   shared_->own.waiting = false;
   shared_->unposted = true;

@@ -34,9 +34,9 @@ enum class Among { All, Some };
 class Watchdog {
  public:
   // `names` is how messages call each rank. `calls` are this rank's calls of its worlds; none: those of the peers are
-  // not looked at.
+  // not looked at. `place`: of the group in these. Long waits in a model's group may be part of a circle.
   Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
-           std::shared_ptr<WorldCalls> calls = nullptr);
+           std::shared_ptr<WorldCalls> calls = nullptr, const WorldCalls::Place& place = {});
   // Lets the thread post what it has to, for a few seconds if the board hangs.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -9,13 +9,13 @@
 namespace fsdp::collectives {
 
 Wire::Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
-           std::shared_ptr<WorldCalls> calls)
+           std::shared_ptr<WorldCalls> calls, const WorldCalls::Place& place)
     : transport_(std::move(transport)), names_(std::move(names)) {
   if (names_.empty()) {
     names_.resize(size());
     std::iota(names_.begin(), names_.end(), 0);
   }
-  if (board) watchdog_.emplace(std::move(board), rank(), names_, std::move(calls));
+  if (board) watchdog_.emplace(std::move(board), rank(), names_, std::move(calls), place);
 }
 
 void Wire::begins(std::string operation, Among among) {

@@ -44,8 +44,9 @@ class Wire final : public Transport {
   };
 
   // `names` is how messages call the ranks; empty: by their own number. `calls` are this rank's calls of its worlds.
+  // `place`: of the group in these.
   Wire(std::unique_ptr<Transport> transport, std::unique_ptr<StatusBoard> board, std::vector<int> names,
-       std::shared_ptr<WorldCalls> calls = nullptr);
+       std::shared_ptr<WorldCalls> calls = nullptr, const WorldCalls::Place& place = {});
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }

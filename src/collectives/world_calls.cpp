@@ -1,5 +1,6 @@
 #include "collectives/world_calls.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -11,6 +12,9 @@ namespace {
 constexpr std::chrono::seconds kLong{1};
 
 uint64_t number_of_thread(std::thread::id thread) { return std::hash<std::thread::id>()(thread); }
+
+// In the number of a wait: of a thread that waits for the one whose wait it is.
+constexpr uint64_t kForAnother = uint64_t{1} << 63;
 
 uint64_t this_thread() { return number_of_thread(std::this_thread::get_id()); }
 
@@ -24,7 +28,7 @@ void WorldCalls::open(const Place& place) {
   const std::lock_guard lock(mutex_);
   Group& group = groups_[place.group];
   group.place = place;
-  group.thread = this_thread();
+  if (!group.is_given) group.thread = this_thread();
   ++group.opened;
 }
 
@@ -36,7 +40,8 @@ void WorldCalls::close(uint64_t group) {
 
 void WorldCalls::use(uint64_t group) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = groups_.find(group); found != groups_.end()) found->second.thread = this_thread();
+  const auto found = groups_.find(group);
+  if (found != groups_.end() && !found->second.is_given) found->second.thread = this_thread();
 }
 
 uint64_t WorldCalls::begin(uint64_t world, const std::string& purpose) {
@@ -55,6 +60,55 @@ void WorldCalls::end() {
   if (found == calls_.end()) return;
   circles_.erase(found->second.wait.number);
   calls_.erase(found);
+}
+
+uint64_t WorldCalls::begin_operation(uint64_t group) {
+  const std::lock_guard lock(mutex_);
+  Group& own = groups_[group];
+  own.thread = this_thread();
+  return ++own.calls;
+}
+
+uint64_t WorldCalls::give(uint64_t group) {
+  const std::lock_guard lock(mutex_);
+  Group& own = groups_[group];
+  own.is_given = true;
+  own.thread = this_thread();
+  return ++own.calls;
+}
+
+void WorldCalls::run_given(uint64_t group, uint64_t number, const std::string& purpose) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t thread = this_thread();
+  calls_[thread] = {{.thread = thread, .number = ++last_wait_, .group = group, .doing = purpose, .call = number},
+                    Clock::now()};
+}
+
+WorldCalls::WaitForThread::WaitForThread(WorldCalls& calls, std::thread::id thread)
+    : calls_(calls), waiting_(this_thread()) {
+  const std::lock_guard lock(calls_.mutex_);
+  calls_.awaited_threads_[waiting_] = number_of_thread(thread);
+}
+
+WorldCalls::WaitForThread::~WaitForThread() {
+  const std::lock_guard lock(calls_.mutex_);
+  calls_.awaited_threads_.erase(waiting_);
+}
+
+void WorldCalls::show(std::thread::id thread, uint64_t group, uint64_t operation, const std::string& purpose,
+                      const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t number = number_of_thread(thread);
+  waits_[number] = {
+      .thread = number, .number = ++last_wait_, .group = group, .doing = purpose, .call = operation, .awaited = ranks};
+}
+
+void WorldCalls::hide(std::thread::id thread) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waits_.find(number_of_thread(thread));
+  if (found == waits_.end()) return;
+  circles_.erase(found->second.number);
+  waits_.erase(found);
 }
 
 bool WorldCalls::is_awaited_by(const WorldCall& call) const {
@@ -111,12 +165,23 @@ RankWaits WorldCalls::waits() const {
   for (const auto& [thread, wait] : waits_) {
     all.waits.push_back(wait);
     const auto call = calls_.find(thread);
-    if (call != calls_.end() && call->second.wait.group == wait.group) all.waits.back().doing = call->second.wait.doing;
+    if (call == calls_.end() || call->second.wait.group != wait.group) continue;
+    all.waits.back().doing = call->second.wait.doing;
+    const auto group = groups_.find(wait.group);
+    if (group != groups_.end() && group->second.is_given) all.waits.back().call = call->second.wait.call;
   }
   for (const auto& [thread, call] : calls_) {
     if (waits_.count(thread) > 0 || Clock::now() - call.since < kLong) continue;
     all.waits.push_back(call.wait);
     all.waits.back().awaited = groups_.at(call.wait.group).place.ranks;
+  }
+  for (const auto& [waiting, thread] : awaited_threads_) {
+    const auto wait = std::ranges::find(all.waits, thread, &ThreadWait::thread);
+    if (wait == all.waits.end()) continue;
+    ThreadWait same = *wait;
+    same.thread = waiting;
+    same.number |= kForAnother;
+    all.waits.push_back(std::move(same));
   }
   for (ThreadWait& wait : all.waits) {
     const auto group = groups_.find(wait.group);
@@ -127,6 +192,7 @@ RankWaits WorldCalls::waits() const {
 
 void WorldCalls::conclude(uint64_t wait, const FoundCircle& circle) {
   const std::lock_guard lock(mutex_);
+  wait &= ~kForAnother;
   for (const auto& [thread, present] : waits_) {
     if (present.number == wait) circles_[wait] = circle;
   }

@@ -4,6 +4,9 @@
 // All ranks of a world make its calls in one order, and no call ends before all ranks have begun it. So a rank in call
 // 5 of a world waits for each rank that has begun 4 of them. Where such a rank waits for the first one in another
 // group, neither can go on. A circle of waits over several groups is found in the same way (wait_circle.h).
+//
+// Calls beside the program run on a thread of the library. A rank has come to such a call when its program has given
+// it, and a program that waits for it waits for the ranks that the library's thread waits for.
 #pragma once
 
 #include <atomic>
@@ -50,6 +53,7 @@ class WorldCalls {
     uint64_t group = 0;                // 0: it has none, and its waits are in no circle
     std::vector<int> ranks = {};       // as messages name them
     std::string where = "in a group";  // follows a rank's action: "along data"
+    bool of_model = false;             // of a sharded model, whose ranks begin its operations in one order
   };
 
   WorldCalls();
@@ -67,6 +71,26 @@ class WorldCalls {
   uint64_t begin(uint64_t world, const std::string& purpose = {});
   // The calling thread is in no call.
   void end();
+  // The calling thread begins an operation of a model's group. Returns its number; ranks have come to it that have
+  // begun as many.
+  uint64_t begin_operation(uint64_t group);
+
+  // The program's thread gives a call of that group to a thread of the library. Returns the call's number.
+  uint64_t give(uint64_t group);
+  // The calling thread, the library's, runs such a call until `end`.
+  void run_given(uint64_t group, uint64_t number, const std::string& purpose);
+  // While it lives, the calling thread waits for what a thread of the library does.
+  class WaitForThread {
+   public:
+    WaitForThread(WorldCalls& calls, std::thread::id thread);
+    ~WaitForThread();
+    WaitForThread(const WaitForThread&) = delete;
+    WaitForThread& operator=(const WaitForThread&) = delete;
+
+   private:
+    WorldCalls& calls_;
+    const uint64_t waiting_;
+  };
   // Returns whether a rank that is in `call` waits for this one.
   bool is_awaited_by(const WorldCall& call) const;
 
@@ -84,6 +108,10 @@ class WorldCalls {
     WorldCalls& calls_;
     const uint64_t thread_;
   };
+  // A long wait of another thread, in an operation of a model's group. Until `hide`.
+  void show(std::thread::id thread, uint64_t group, uint64_t operation, const std::string& purpose,
+            const std::vector<int>& ranks);
+  void hide(std::thread::id thread);
   // A wait has been long that is not a Wait: that of a thread in a call.
   void note_long_wait();
   // The circle of the thread's present wait.
@@ -104,8 +132,9 @@ class WorldCalls {
   struct Group {
     Place place;
     int opened = 0;
-    uint64_t calls = 0;
+    uint64_t calls = 0;  // or operations
     uint64_t thread = 0;
+    bool is_given = false;  // its calls, to a thread of the library
   };
   struct Present {
     ThreadWait wait;
@@ -118,6 +147,7 @@ class WorldCalls {
   // By thread: its call, and its long wait in the call or elsewhere.
   std::map<uint64_t, Present> calls_;
   std::map<uint64_t, ThreadWait> waits_;
+  std::map<uint64_t, uint64_t> awaited_threads_;  // by the thread that waits
   uint64_t last_wait_ = 0;
   std::map<uint64_t, FoundCircle> circles_;  // by the number of the wait
   std::unique_ptr<CircleFinder> finder_;

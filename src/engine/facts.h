@@ -9,6 +9,7 @@ namespace fsdp::engine {
 inline schedule::Facts facts_of(const Units& units, int shards, const collectives::Group& group) {
   schedule::Facts facts{.rank = group.rank(), .ranks = group.size(), .shards = shards, .sharers = {}};
   facts.sharers.assign(group.size(), 1);
+  for (int rank = 0; rank < group.size(); ++rank) facts.names.push_back(group.name_of(rank));
   for (const auto& unit : units) facts.units.push_back(unit->name);
   if (units.empty()) return facts;
   const layout::UnitLayout& layout = units[0]->layout;

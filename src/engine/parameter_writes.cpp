@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "engine/piece_operators.h"
 #include "engine/value_hash.h"
 #include "engine/whole_unit.h"
@@ -118,10 +119,10 @@ void ParameterWrites::refuse_differing(const std::vector<Copy>& copies, std::str
     const int64_t* theirs = all[rank].const_data_ptr<int64_t>();
     for (size_t i = 0; i < names.size(); ++i) {
       FSDP_CHECK_UNIT(theirs[i] == first[i], units_[copies[0].unit]->name,
-                      "{} writes the sharded parameter {}, with other values on rank {} than on rank 0. Write the same "
+                      "{} writes the sharded parameter {}, with other values on {} than on {}. Write the same "
                       "values on every rank, as a mask does. If forward initialises itself from its first batch, run "
                       "one forward before fsdp::shard.",
-                      operation, names[i], rank);
+                      operation, names[i], text_of_rank(group_.name_of(rank)), text_of_rank(group_.name_of(0)));
     }
   }
   throw_error(message_prefix() + "ranks write different sharded parameters. Write the same on every rank.");

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
+#include "base/rank_names.h"
 #include "engine/strategy_name.h"
 #include "fsdp/deferred_init.h"
 
@@ -48,8 +49,9 @@ void check_same_options(const ModelSpec& spec, collectives::Group& group) {
   for (int rank = 0; rank < group.size(); ++rank) {
     for (size_t i = 0; i < options.size(); ++i) {
       const int theirs = all[rank].const_data_ptr<int>()[i], first = all[0].const_data_ptr<int>()[i];
-      FSDP_CHECK(theirs == first, "shard: the option {} is {} on rank {} and {} on rank 0. Use the same on every rank.",
-                 options[i].name, options[i].shown(theirs), rank, options[i].shown(first));
+      FSDP_CHECK(theirs == first, "shard: the option {} is {} on {} and {} on {}. Use the same on every rank.",
+                 options[i].name, options[i].shown(theirs), text_of_rank(group.name_of(rank)), options[i].shown(first),
+                 text_of_rank(group.name_of(0)));
     }
   }
 }
@@ -78,18 +80,17 @@ void check_same_units(const ModelSpec& spec, collectives::Group& group) {
   for (int rank = 0; rank < group.size(); ++rank) {
     const int64_t count = counts[rank].item<int64_t>();
     FSDP_CHECK(count == counts[0].item<int64_t>(),
-               "shard: rank {} has a model of {} units, rank 0 one of {}. Build the same model on every rank.", rank,
-               count, counts[0].item<int64_t>());
+               "shard: {} has a model of {} units, {} one of {}. Build the same model on every rank.",
+               text_of_rank(group.name_of(rank)), count, text_of_rank(group.name_of(0)), counts[0].item<int64_t>());
   }
   const auto all = group.all_gather(torch::tensor(hashes));
   for (int rank = 0; rank < group.size(); ++rank) {
     for (size_t i = 0; i < hashes.size(); ++i) {
-      FSDP_CHECK_UNIT(
-          all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].tensors.name,
-          "shard: the names, shapes or dtypes of the parameters or buffers on rank {}, or which of them are "
-          "frozen, or deferred, differ from those on rank 0. "
-          "Build the same model on every rank.",
-          rank);
+      FSDP_CHECK_UNIT(all[rank][i].item<int64_t>() == all[0][i].item<int64_t>(), units[i].tensors.name,
+                      "shard: the names, shapes or dtypes of the parameters or buffers on {}, or which of them are "
+                      "frozen, or deferred, differ from those on {}. "
+                      "Build the same model on every rank.",
+                      text_of_rank(group.name_of(rank)), text_of_rank(group.name_of(0)));
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/rank_names.h"
 #include "pipeline/action_error.h"
 #include "pipeline/step_facts.h"
 #include "pipeline/tags.h"
@@ -31,8 +32,8 @@ Tensors StageMessages::take(const Way& way) {
 }
 
 std::string StageMessages::wait_for(const Way& way) const {
-  return fmt::format("waiting for {} of stage {}, which is on rank {}", way.gradients ? "the gradients" : "the output",
-                     way.source(), name_of_rank(axis_, layout_.rank_of(way.source())));
+  return fmt::format("waiting for {} of stage {}, which is on {}", way.gradients ? "the gradients" : "the output",
+                     way.source(), text_of_rank(name_of_rank(axis_, layout_.rank_of(way.source()))));
 }
 
 }  // namespace fsdp::pipeline

@@ -29,12 +29,23 @@ uint64_t fingerprint(const std::vector<PipelineBlock>& blocks, const PipelineOpt
 int name_of_rank(const World& axis, int rank) { return axis.state()->world_ranks()[rank]; }
 
 Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts& own) {
+  constexpr int64_t kSharded = 1, kNoParameters = 2;
+  const int64_t sharded = own.sharded ? kSharded : own.has_parameters ? 0 : kNoParameters;
   const std::vector<int64_t> facts{
       static_cast<int64_t>(own.inputs), own.targets ? static_cast<int64_t>(*own.targets) : -1,
-      static_cast<int64_t>(own.fingerprint), int64_t{own.sharded}, static_cast<int64_t>(own.random_number)};
+      static_cast<int64_t>(own.fingerprint), sharded, static_cast<int64_t>(own.random_number)};
   const Tensors all = axis.all_gather(torch::tensor(facts, torch::kInt64));
   const auto name_of_rank = [&](int rank) { return pipeline::name_of_rank(axis, rank); };
   const auto fact = [&](int rank, int index) { return all[rank][index].item<int64_t>(); };
+  bool any_sharded = false;
+  for (int rank = 0; rank < axis.size(); ++rank) any_sharded |= fact(rank, 3) == kSharded;
+  for (int rank = 0; rank < axis.size(); ++rank) {
+    FSDP_CHECK(
+        fact(rank, 3) != kNoParameters || !any_sharded,
+        "Pipeline: the stages of rank {} have no parameters, and those of other ranks are sharded. Give each rank "
+        "a block with parameters (PipelineOptions::cuts).",
+        name_of_rank(rank));
+  }
   for (int rank = 1; rank < axis.size(); ++rank) {
     FSDP_CHECK(
         fact(rank, 2) == fact(0, 2),
@@ -42,10 +53,10 @@ Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts&
         "arguments on all ranks.",
         name_of_rank(0), name_of_rank(rank));
     FSDP_CHECK(
-        fact(rank, 3) == fact(0, 3),
+        (fact(rank, 3) == kSharded) == (fact(0, 3) == kSharded),
         "Pipeline: the stages of rank {} are sharded, and those of rank {} are not. Shard the stages of all ranks, "
         "or of none.",
-        name_of_rank(fact(0, 3) != 0 ? 0 : rank), name_of_rank(fact(0, 3) != 0 ? rank : 0));
+        name_of_rank(fact(0, 3) == kSharded ? 0 : rank), name_of_rank(fact(0, 3) == kSharded ? rank : 0));
     FSDP_CHECK((fact(rank, 1) < 0) == (fact(0, 1) < 0),
                "Pipeline: rank {} calls step, and rank {} calls forward. Make the same call on all ranks.",
                name_of_rank(fact(0, 1) < 0 ? rank : 0), name_of_rank(fact(0, 1) < 0 ? 0 : rank));

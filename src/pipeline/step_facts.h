@@ -21,6 +21,7 @@ struct CallFacts {
   std::optional<size_t> targets;  // none: forward
   uint64_t fingerprint = 0;
   bool sharded = false;
+  bool has_parameters = true;  // this rank's stages
   uint64_t random_number = 0;  // of StepRandomness
 };
 struct Agreement {
@@ -33,7 +34,7 @@ int name_of_rank(const World& axis, int rank);
 
 // The number of micro-batches: of inputs on the rank of the first stage, and of targets on that of the last, if the
 // call has targets. A collective. Throws Error on every rank if they differ or are 0, and if ranks differ in their
-// fingerprints or in whether their stages are sharded.
+// fingerprints or in whether their stages are sharded, and for sharded stages if a rank has no parameters.
 Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts& own);
 
 // A rank's part in a step.

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/rank_names.h"
+
 namespace fsdp::report {
 
 namespace {
@@ -113,7 +115,7 @@ std::string trace_events(const std::vector<NamedSpan>& spans, int rank) {
   });
   std::map<std::string, Rows> rows;
   Json events = Json::array();
-  events.push_back(title("process_name", rank, 0, fmt::format("rank {}", rank)));
+  events.push_back(title("process_name", rank, 0, text_of_rank(rank)));
   events.push_back(order("process_sort_index", rank, 0, rank));
   for (const NamedSpan* one : sorted) {
     const NamedSpan& span = *one;

@@ -27,7 +27,7 @@ Round Agreement::enter_round(RankReport own) {
                                             : describe(unpack_report(words), facts_.units);
   RankReports reports;
   for (const auto& one : peers_.all_gather(words, purpose)) reports.push_back(unpack_report(one));
-  check_can_go_on(reports, in_rounds(), facts_.units);
+  check_can_go_on(reports, in_rounds(), facts_.units, facts_.names);
   Round round = merge(reports, facts_.sharers);
   if (gathers_differ(reports)) round.missed = exchange_gathers(reports);
   as_before_ = round.reductions_as_before;
@@ -42,7 +42,7 @@ std::vector<UnitId> Agreement::exchange_gathers(const RankReports& reports) {
   std::vector<std::vector<UnitId>> lists;
   for (const auto& one : peers_.all_gather(own, "says which gathers it has begun"))
     lists.emplace_back(one.begin(), one.begin() + reports[lists.size()].gathers);
-  return missed_gathers(lists, facts_.rank, facts_.sharers, facts_.units);
+  return missed_gathers(lists, facts_.rank, facts_.sharers, facts_.units, facts_.names);
 }
 
 }  // namespace fsdp::schedule

@@ -20,6 +20,7 @@ namespace fsdp::schedule {
 struct Facts {
   std::vector<std::string> units = {};  // their names
   int rank = 0, ranks = 1;
+  std::vector<int> names = {};         // how messages call the ranks; empty: by their own numbers
   int shards = 1;                      // ranks that share one copy of the state
   std::vector<uint8_t> sharers = {1};  // by rank: 1 if it has the same copy of the state as this one
   bool one_sided = false;              // a gather needs nothing of the peers but that they have published

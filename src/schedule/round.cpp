@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 
 namespace fsdp::schedule {
 
@@ -16,6 +17,11 @@ const RankReport* first_with_batch(const RankReports& reports) {
 
 bool same_activity(const RankReport& one, const RankReport& other) {
   return one.activity == other.activity && one.unit == other.unit;
+}
+
+// In messages.
+std::string text_of(size_t rank, std::span<const int> names) {
+  return text_of_rank(names.empty() ? static_cast<int>(rank) : names[rank]);
 }
 
 }  // namespace
@@ -41,17 +47,19 @@ Round merge(const RankReports& reports, std::span<const uint8_t> sharers) {
 }
 
 // A peer that has taken fewer steps needs the shards before their last change, which are gone.
-void check_can_go_on(const RankReports& reports, bool takes_part, std::span<const std::string> units) {
+void check_can_go_on(const RankReports& reports, bool takes_part, std::span<const std::string> units,
+                     std::span<const int> names) {
   const RankReport* first = first_with_batch(reports);
   for (const RankReport& other : reports) {
     if (!other.has_batch()) continue;
     const bool writes = first->activity == RankActivity::Writes || other.activity == RankActivity::Writes;
     const int64_t ahead = other.changes - first->changes;
     FSDP_CHECK(ahead == 0 && (same_activity(*first, other) || (takes_part && !writes)),
-               "rank {} {} where rank {} {}{}. Every rank must run the same part of the model; does its control flow "
+               "{} {} where {} {}{}. Every rank must run the same part of the model; does its control flow "
                "depend on the data? Where one rank alone reads a parameter, for a log or an evaluation, let every "
                "rank do it.",
-               &other - reports.data(), describe(other, units), first - reports.data(), describe(*first, units),
+               text_of(&other - reports.data(), names), describe(other, units), text_of(first - reports.data(), names),
+               describe(*first, units),
                ahead == 0  ? ""
                : ahead < 0 ? ", after a step that the first has not taken"
                            : ", before a step that the first has taken");
@@ -63,7 +71,8 @@ bool gathers_differ(const RankReports& reports) {
 }
 
 std::vector<UnitId> missed_gathers(const std::vector<std::vector<UnitId>>& lists, int own,
-                                   std::span<const uint8_t> sharers, std::span<const std::string> units) {
+                                   std::span<const uint8_t> sharers, std::span<const std::string> units,
+                                   std::span<const int> names) {
   std::vector<UnitId> longest = lists[static_cast<size_t>(own)];
   const auto begun_here = static_cast<ptrdiff_t>(longest.size());
   for (size_t rank = 0; rank < lists.size(); ++rank) {
@@ -71,11 +80,10 @@ std::vector<UnitId> missed_gathers(const std::vector<std::vector<UnitId>>& lists
     for (size_t i = 0; i < lists[rank].size(); ++i) {
       const UnitId unit = lists[rank][i];
       if (i == longest.size()) longest.push_back(unit);
-      FSDP_CHECK(
-          longest[i] == unit,
-          "rank {} gathers unit {} where another gathers unit {}, each as its plan says. Every rank must run the "
-          "same part of the model where units are gathered ahead; does its control flow depend on the data?",
-          rank, units[static_cast<size_t>(unit)], units[static_cast<size_t>(longest[i])]);
+      FSDP_CHECK(longest[i] == unit,
+                 "{} gathers unit {} where another gathers unit {}, each as its plan says. Every rank must run the "
+                 "same part of the model where units are gathered ahead; does its control flow depend on the data?",
+                 text_of(rank, names), units[static_cast<size_t>(unit)], units[static_cast<size_t>(longest[i])]);
     }
   }
   return {longest.begin() + begun_here, longest.end()};

@@ -32,8 +32,9 @@ Round merge(const RankReports& reports, std::span<const uint8_t> sharers);
 
 // Throws Error, the same on every rank, if the ranks cannot go on: two with a batch have taken different numbers of
 // steps, or are at different activities. `takes_part`: the ranks can join each other's gathers, so activities may
-// differ, unless one is Writes. `units`: the names of the units.
-void check_can_go_on(const RankReports& reports, bool takes_part, std::span<const std::string> units);
+// differ, unless one is Writes. `units`: the names of the units. `names`: of the ranks, as in Facts.
+void check_can_go_on(const RankReports& reports, bool takes_part, std::span<const std::string> units,
+                     std::span<const int> names = {});
 
 // True if the ranks have begun different numbers of gathers: then they exchange the lists of them.
 bool gathers_differ(const RankReports& reports);
@@ -41,6 +42,7 @@ bool gathers_differ(const RankReports& reports);
 // lacks the end of the longest list. Returns the gathers that ranks with the same shards have begun and rank `own` has
 // not. Throws Error if two lists differ before their ends.
 std::vector<UnitId> missed_gathers(const std::vector<std::vector<UnitId>>& lists, int own,
-                                   std::span<const uint8_t> sharers, std::span<const std::string> units);
+                                   std::span<const uint8_t> sharers, std::span<const std::string> units,
+                                   std::span<const int> names = {});
 
 }  // namespace fsdp::schedule

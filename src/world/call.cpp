@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "collectives/reduction.h"
 #include "collectives/tensor_header.h"
 
@@ -25,7 +26,7 @@ constexpr int64_t kNone = -1;
 constexpr int64_t kReduceOps = 8;
 
 CallFacts facts_of(const CallOf& call) {
-  CallFacts facts;
+  CallFacts facts{.call = name_of(call)};
   CallFacts::Numbers& fields = facts.own;
   const int64_t op = call.op ? static_cast<int64_t>(*call.op) : 0;
   fields[kOperation] = static_cast<int64_t>(call.operation) * kReduceOps + op;
@@ -80,6 +81,11 @@ const char* name_of(Operation operation) {
   return "?";
 }
 
+const char* name_of(const CallOf& call) {
+  if (!call.is_beside) return name_of(call.operation);
+  return call.operation == Operation::Broadcast ? "broadcast_async_" : "all_reduce_async_";
+}
+
 void check_tensor(const State& state, const char* call, const torch::Tensor& tensor) {
   const torch::Device& device = state.device();
   FSDP_CHECK(tensor.defined() && (tensor.is_cpu() || tensor.device() == device) && tensor.layout() == torch::kStrided,
@@ -130,10 +136,9 @@ Comparison::~Comparison() { tensors_.compare(nullptr); }
 void Comparison::check() const {
   const std::vector<CallFacts::Numbers>& all = facts_.of_ranks;
   for (size_t rank = 1; rank < all.size(); ++rank)
-    FSDP_CHECK(all[rank] == all[0],
-               "{}: rank {} found {}, expected {} as on rank {}. Make the same call on every rank.",
-               name_of(operation_), state_.world_ranks()[rank], describe(all[rank]), describe(all[0]),
-               state_.world_ranks()[0]);
+    FSDP_CHECK(all[rank] == all[0], "{}: {} found {}, expected {} as on {}. Make the same call on every rank.",
+               name_of(operation_), text_of_rank(state_.world_ranks()[rank]), describe(all[rank]), describe(all[0]),
+               text_of_rank(state_.world_ranks()[0]));
   FSDP_CHECK(!facts_.differ(), "{}: the ranks' tensors differ in their bytes. Make the same call on every rank.",
              name_of(operation_));
 }

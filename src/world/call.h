@@ -21,7 +21,11 @@ struct CallOf {
   std::optional<int> rank = std::nullopt;     // the source, or the root
   std::optional<ReduceOp> op = std::nullopt;  // of a sum
   const torch::Tensor* tensor = nullptr;      // null: shapes may differ
+  bool is_beside = false;                     // all_reduce_async_ or broadcast_async_
 };
+
+// "all_reduce_".
+const char* name_of(const CallOf& call);
 
 // Throws Error unless the tensor is one that a world exchanges. `call` names the call: "send".
 void check_tensor(const State& state, const char* call, const torch::Tensor& tensor);

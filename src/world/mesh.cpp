@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "world/axes.h"
 #include "world/axes_exchange.h"
 #include "world/grid.h"
@@ -40,11 +41,30 @@ World split_along(const World& all, const Grid& grid, const std::vector<size_t>&
       all.state()->split(grid.group_of(all.rank(), axes), /*key=*/0, fmt::format("along {}", fmt::join(names, " x "))));
 }
 
+// "data 1, tensor 1".
+std::string place_text(const Grid& grid, int position) {
+  std::vector<std::string> texts;
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis)
+    texts.push_back(fmt::format("{} {}", grid.axes()[axis].first, grid.coordinate(position, axis)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+void name_ranks(const Grid& grid, const std::vector<int>& world_ranks) {
+  std::vector<int> ranks;
+  std::vector<std::string> places;
+  for (const int rank : grid.ranks()) {
+    ranks.push_back(world_ranks[static_cast<size_t>(rank)]);
+    places.push_back(place_text(grid, grid.position_of(rank)));
+  }
+  set_places(ranks, places);
+}
+
 std::shared_ptr<const world::MeshState> make_mesh(State& state, world::Axes axes) {
   const State::Call call(state, "calls Mesh");
   std::vector<world::HostOfRank> hosts = world::exchange_axes(state, "Mesh", world::texts_of(axes));
   world::check_axes(axes, state.identity().size);
   Grid grid(std::move(axes), hosts);
+  name_ranks(grid, state.world_ranks());
   World all(state.split(/*color=*/0, grid.position_of(state.identity().rank), "in the mesh"));
   std::vector<World> along;
   for (size_t axis = 0; axis < grid.axes().size(); ++axis) along.push_back(split_along(all, grid, {axis}));

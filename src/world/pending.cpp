@@ -39,7 +39,13 @@ void PendingMessage::wait() {
 
 class Background::Task final : public Pending {
  public:
-  Task(torch::Device device, Call call) : call_(std::move(call)) {
+  Task(Background& background, torch::Device device, std::string purpose, Call call)
+      : calls_(background.calls_),
+        group_(background.number_),
+        thread_(background.thread_.get_id()),
+        number_(calls_->give(group_)),
+        purpose_(std::move(purpose)),
+        call_(std::move(call)) {
     if (!device.is_cpu()) stream_ = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
   }
 
@@ -48,10 +54,12 @@ class Background::Task final : public Pending {
     try {
       const at::ThreadLocalStateGuard modes(modes_);
       const c10::OptionalStreamGuard stream(stream_);
+      calls_->run_given(group_, number_, purpose_);
       call_(group);
     } catch (...) {
       failure = std::current_exception();
     }
+    calls_->end();
     const std::lock_guard lock(mutex_);
     call_ = nullptr;
     failure_ = failure;
@@ -60,6 +68,7 @@ class Background::Task final : public Pending {
   }
   void wait() override {
     const collectives::PumpedWait pumped;
+    const collectives::WorldCalls::WaitForThread waiting(*calls_, thread_);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_over_; });
     if (failure_) std::rethrow_exception(failure_);
@@ -70,6 +79,11 @@ class Background::Task final : public Pending {
   }
 
  private:
+  const std::shared_ptr<collectives::WorldCalls> calls_;
+  const uint64_t group_;
+  const std::thread::id thread_;  // which runs it
+  const uint64_t number_;         // of the call in the group
+  const std::string purpose_;
   const at::ThreadLocalState modes_;  // of the thread that gave the call
   std::optional<c10::Stream> stream_;
   std::mutex mutex_;
@@ -79,8 +93,9 @@ class Background::Task final : public Pending {
   bool is_over_ = false;
 };
 
-Background::Background(std::unique_ptr<collectives::Group> group)
-    : group_(std::move(group)), thread_([this] { work(); }) {}
+Background::Background(std::unique_ptr<collectives::Group> group, std::shared_ptr<collectives::WorldCalls> calls,
+                       uint64_t number)
+    : group_(std::move(group)), calls_(std::move(calls)), number_(number), thread_([this] { work(); }) {}
 
 Background::~Background() {
   {
@@ -92,8 +107,8 @@ Background::~Background() {
   thread_.join();
 }
 
-std::shared_ptr<Pending> Background::run(torch::Device device, Call call) {
-  auto task = std::make_shared<Task>(device, std::move(call));
+std::shared_ptr<Pending> Background::run(torch::Device device, std::string purpose, Call call) {
+  auto task = std::make_shared<Task>(*this, device, std::move(purpose), std::move(call));
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(task);

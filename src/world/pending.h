@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "collectives/group.h"
@@ -43,15 +44,18 @@ class PendingMessage final : public Pending {
 // All ranks give it the same calls in the same order. One thread calls it.
 class Background {
  public:
-  explicit Background(std::unique_ptr<collectives::Group> group);
+  // `number` is the group's in `calls`.
+  Background(std::unique_ptr<collectives::Group> group, std::shared_ptr<collectives::WorldCalls> calls,
+             uint64_t number);
   // Waits for the calls that were given.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
   using Call = std::function<void(collectives::Group& group)>;
-  // Runs the call as on this thread: with its modes, and on its present stream of the device.
-  std::shared_ptr<Pending> run(torch::Device device, Call call);
+  // Runs the call as on this thread: with its modes, and on its present stream of the device. `purpose` is in words
+  // that follow "rank 1 ".
+  std::shared_ptr<Pending> run(torch::Device device, std::string purpose, Call call);
 
  private:
   class Task;
@@ -59,6 +63,8 @@ class Background {
   void work();
 
   std::unique_ptr<collectives::Group> group_;
+  const std::shared_ptr<collectives::WorldCalls> calls_;
+  const uint64_t number_;  // of the group in these
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Task>> tasks_;

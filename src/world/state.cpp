@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "collectives/backends.h"
 #include "collectives/circle_finder.h"
 #include "collectives/pumps.h"
@@ -103,8 +104,8 @@ std::vector<std::string> State::tell_every_rank(const std::string& what, const s
     } catch (const std::exception& failure) {
       const std::string reason = failure.what();
       throw collectives::PeerLost(
-          fmt::format("{}rank {} did not say within {} ms {}: {}. Check that every rank has started.", message_prefix(),
-                      world_ranks_[rank], timeout_.count(), what, reason.substr(0, reason.find('\n'))));
+          fmt::format("{}{} did not say within {} ms {}: {}. Check that every rank has started.", message_prefix(),
+                      text_of_rank(world_ranks_[rank]), timeout_.count(), what, reason.substr(0, reason.find('\n'))));
     }
   }
   return all;
@@ -143,6 +144,12 @@ collectives::WorldCalls::Place State::place_of(const std::string& group, const s
   return {std::hash<std::string>()(name_ + "/" + group), world_ranks_, what + " " + where_};
 }
 
+collectives::WorldCalls::Place State::place_of_model(const std::string& group) const {
+  collectives::WorldCalls::Place place = place_of(group, "of a model");
+  place.of_model = true;
+  return place;
+}
+
 std::unique_ptr<collectives::Group> State::connect(const std::string& name, const std::string& backend,
                                                    torch::Device device, collectives::WorldCalls::Place place) {
   const collectives::PumpedWait pumped;
@@ -177,12 +184,12 @@ bool State::uses_nccl() const {
 
 std::unique_ptr<collectives::Group> State::new_group() {
   const std::string name = fmt::format("group{}", children_++);
-  return connect(name, backend_, device_, place_of(name, "of a model"));
+  return connect(name, backend_, device_, place_of_model(name));
 }
 
 std::unique_ptr<collectives::Group> State::new_host_group() {
   const std::string name = fmt::format("group{}", children_++);
-  return connect(name, device_.is_cpu() ? backend_ : "auto", torch::kCPU, place_of(name, "of a model"));
+  return connect(name, device_.is_cpu() ? backend_ : "auto", torch::kCPU, place_of_model(name));
 }
 
 State::Call::Call(State& state, const std::string& purpose) : state_(state) {
@@ -191,10 +198,13 @@ State::Call::Call(State& state, const std::string& purpose) : state_(state) {
   state.note_call(&call);
 }
 
-std::shared_ptr<Pending> State::run_beside(Background::Call call) {
-  if (!background_)
-    background_.emplace(connect("background", backend_, device_, place_of("background", "beside the program")));
-  return background_->run(device_, std::move(call));
+std::shared_ptr<Pending> State::run_beside(std::string purpose, Background::Call call) {
+  if (!background_) {
+    const collectives::WorldCalls::Place place = place_of("background", "beside the program");
+    background_.emplace(connect("background", backend_, device_, place), calls_, place.group);
+    calls_->open(place);
+  }
+  return background_->run(device_, std::move(purpose), std::move(call));
 }
 
 std::shared_ptr<Pending> State::keep(std::shared_ptr<Pending> pending) {
@@ -252,7 +262,7 @@ void State::run_before_call() {
 
 std::shared_ptr<State> State::split(int color, int key, std::string where) {
   torch::Tensor mine = torch::tensor({int64_t{color}, int64_t{key}, host_fingerprint()}, torch::kInt64);
-  std::vector<torch::Tensor> all = group_->all_gather(mine);
+  std::vector<torch::Tensor> all = group_->all_gather(mine, "splits the world");
   const auto fact = [&all](int rank, int number) { return all[rank].const_data_ptr<int64_t>()[number]; };
   std::vector<int> members;
   for (int rank = 0; rank < identity_.size; ++rank) {

@@ -60,8 +60,8 @@ class State : public std::enable_shared_from_this<State> {
   // Prepares a call that is no `Call`: a message, or a collective beside the program.
   void run_before_call();
   // Begins the collective on a thread of its own. The first one connects the ranks once more, so all ranks make it at
-  // the same place among their other collectives.
-  std::shared_ptr<Pending> run_beside(Background::Call call);
+  // the same place among their other collectives. `purpose` is in words that follow "rank 1 ".
+  std::shared_ptr<Pending> run_beside(std::string purpose, Background::Call call);
   // A handle of a call that the user has begun. If the handle is dropped, the call goes on.
   std::shared_ptr<Pending> keep(std::shared_ptr<Pending> pending);
 
@@ -109,6 +109,7 @@ class State : public std::enable_shared_from_this<State> {
                                               collectives::WorldCalls::Place place);
   collectives::WorldCalls::Place own_group() const;
   collectives::WorldCalls::Place place_of(const std::string& group, const std::string& what) const;
+  collectives::WorldCalls::Place place_of_model(const std::string& group) const;
   c10::intrusive_ptr<c10d::Store> store_under(const std::string& name) const;  // null without a store
 
   Identity identity_;

@@ -38,7 +38,7 @@ auto compared(State& state, Group& group, const CallOf& call, Exchange&& exchang
 // The same with the world's own group, as a call that its ranks see.
 template <typename Exchange>
 auto in_call(State& state, const CallOf& call, Exchange&& exchange) {
-  const State::Call scope(state, fmt::format("calls World::{}", name_of(call.operation)));
+  const State::Call scope(state, fmt::format("calls World::{}", name_of(call)));
   return compared(state, state.group(), call, exchange);
 }
 
@@ -194,20 +194,22 @@ Work World::all_reduce_async_(torch::Tensor& tensor, ReduceOp op) {
   check_target(*state_, "all_reduce_async_", tensor);
   collectives::check_can_reduce(tensor.scalar_type(), op, "all_reduce_async_");
   state_->run_before_call();
-  return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, op](Group& group) mutable {
-    compared(*state, group, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor},
+  const auto call = [state = state_.get().get(), tensor, op](Group& group) mutable {
+    compared(*state, group, {.operation = Operation::AllReduce, .op = op, .tensor = &tensor, .is_beside = true},
              [&] { in_place(tensor, [&](torch::Tensor& contiguous) { group.all_reduce_(contiguous, op); }); });
-  })));
+  };
+  return Work(state_->keep(state_->run_beside("calls World::all_reduce_async_", call)));
 }
 
 Work World::broadcast_async_(torch::Tensor& tensor, int source) {
   check_target(*state_, "broadcast_async_", tensor);
   check_rank(*state_, "broadcast_async_", "the source", source);
   state_->run_before_call();
-  return Work(state_->keep(state_->run_beside([state = state_.get().get(), tensor, source](Group& group) mutable {
-    compared(*state, group, {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor},
+  const auto call = [state = state_.get().get(), tensor, source](Group& group) mutable {
+    compared(*state, group, {.operation = Operation::Broadcast, .rank = source, .tensor = &tensor, .is_beside = true},
              [&] { in_place(tensor, [&](torch::Tensor& contiguous) { group.broadcast_(contiguous, source); }); });
-  })));
+  };
+  return Work(state_->keep(state_->run_beside("calls World::broadcast_async_", call)));
 }
 
 World World::split(int color) const {

@@ -27,6 +27,13 @@ TEST(RankStatus, TheFirstDifferenceIsFound) {
   EXPECT_EQ(first_difference(history_of({"a"}), history_of({"b"})), 1);
 }
 
+// Their facts are compared.
+TEST(RankStatus, CallsOfAWorldAreOneOperation) {
+  EXPECT_EQ(first_difference(history_of({"calls World::gather"}), history_of({"calls World::all_reduce_"})),
+            std::nullopt);
+  EXPECT_EQ(first_difference(history_of({"calls World::gather"}), history_of({"enters a barrier"})), 1);
+}
+
 TEST(RankStatus, AHistoryKeepsTheLatestUnderTheirNumbers) {
   History all, behind;
   for (size_t i = 1; i <= 3 * History::kKept; ++i) {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
+#include <thread>
 
 #include "collectives/world_calls.h"
 
@@ -156,6 +158,65 @@ TEST(WorldCalls, ShowTheWaitOfEachThread) {
     EXPECT_EQ(calls.circle_of(std::this_thread::get_id())->text, "a circle");
   }
   EXPECT_FALSE(calls.circle_of(std::this_thread::get_id()));
+}
+
+// The program waits for a call that a thread of the library runs.
+TEST(WorldCalls, ShowTheProgramInTheWaitOfTheLibrarysThread) {
+  WorldCalls calls;
+  calls.open({.group = 7, .ranks = {0, 3}, .where = "beside the program along data"});
+  const uint64_t first = calls.give(7), second = calls.give(7);
+  EXPECT_EQ(second, first + 1);
+  std::promise<void> waits, is_over;
+  std::thread library([&] {
+    calls.use(7);
+    calls.run_given(7, first, "calls World::all_reduce_async_");
+    {
+      WorldCalls::Wait wait(calls, 7, "enters an all_reduce");
+      wait.look({3});
+      waits.set_value();
+      is_over.get_future().wait();
+    }
+    calls.end();
+  });
+  waits.get_future().wait();
+  EXPECT_EQ(calls.waits().waits.size(), 1);
+  {
+    const WorldCalls::WaitForThread waiting(calls, library.get_id());
+    const RankWaits shown = calls.waits();
+    ASSERT_EQ(shown.waits.size(), 2);
+    const ThreadWait &of_library = shown.waits[0], &of_program = shown.waits[1];
+    EXPECT_EQ(of_program.doing, "calls World::all_reduce_async_ beside the program along data");
+    EXPECT_EQ(of_program.awaited, std::vector<int>{3});
+    EXPECT_EQ(of_program.call, first);
+    EXPECT_EQ(shown.groups.at(0).thread, of_program.thread) << "the program gives the calls";
+    EXPECT_EQ(shown.groups.at(0).calls, second);
+    EXPECT_NE(of_program.thread, of_library.thread);
+    EXPECT_NE(of_program.number, of_library.number);
+    calls.conclude(of_program.number, {"a circle", true});
+    EXPECT_EQ(calls.circle_of(library.get_id())->text, "a circle") << "the library's thread ends the call";
+  }
+  EXPECT_EQ(calls.waits().waits.size(), 1);
+  is_over.set_value();
+  library.join();
+  EXPECT_TRUE(calls.waits().waits.empty());
+}
+
+TEST(WorldCalls, ShowALongWaitInAModelWithTheNumberOfItsOperation) {
+  WorldCalls calls;
+  calls.open({.group = 8, .ranks = {0, 3}, .where = "of a model along data", .of_model = true});
+  calls.begin_operation(8);
+  const uint64_t operation = calls.begin_operation(8);
+  calls.show(std::this_thread::get_id(), 8, operation, "gathers unit root", {0, 3});
+  const RankWaits shown = calls.waits();
+  ASSERT_EQ(shown.waits.size(), 1);
+  EXPECT_EQ(shown.waits[0].doing, "gathers unit root of a model along data");
+  EXPECT_TRUE(has_come(shown.waits[0], shown));
+  WorldCalls behind;
+  behind.open({.group = 8, .ranks = {0, 3}});
+  behind.begin_operation(8);
+  EXPECT_FALSE(has_come(shown.waits[0], behind.waits()));
+  calls.hide(std::this_thread::get_id());
+  EXPECT_TRUE(calls.waits().waits.empty());
 }
 
 }  // namespace

@@ -91,6 +91,25 @@ void expect_no_overlap(const Read& trace) {
   }
 }
 
+// Two models of two ranks each: no rank writes another's file.
+TEST(TraceOnAMesh, NamesTheRankAndItsPlace) {
+  const ScratchDirectory scratch;
+  run_ranks(4, [&](World& world) {
+    const Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, mesh, "data");
+    AdamW optimizer(sharded);
+    auto trace = sharded.trace();
+    step(model, optimizer, world.rank());
+    const std::filesystem::path file = trace.write(scratch.path() / "step.json");
+    EXPECT_EQ(file.filename(), fmt::format("step.rank{}.json", world.rank()));
+    const Read read(file);
+    EXPECT_EQ(read.process,
+              fmt::format("rank {} (data {}, tensor {})", world.rank(), world.rank() / 2, world.rank() % 2));
+    EXPECT_EQ(read.processes, std::set{world.rank()});
+  });
+}
+
 class TraceOfAModel : public ::testing::TestWithParam<Job> {};
 
 TEST_P(TraceOfAModel, HasEveryUnitEveryRowAndWhatWasCounted) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <thread>
+
 #include "fsdp/world.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
@@ -202,6 +204,36 @@ TEST_P(Collectives, AMessageThatIsDroppedGoesItsWay) {
         world.receive_(tensor, 0);
         EXPECT_TRUE(tensor.eq(i).all().item<bool>());
       }
+    }
+    world.barrier();
+  });
+}
+
+// A ring of long messages. No rank waits before both of its own are done.
+TEST_P(Collectives, AMessageIsDoneWhenItHasArrived) {
+  run([](World& world) {
+    const int rank = world.rank(), size = world.size();
+    if (size == 1) return;
+    for (int64_t numel : {3, 3'000'000}) {
+      torch::Tensor arriving = torch::zeros({numel});
+      Work arrives = world.receive_async_(arriving, (rank + size - 1) % size);
+      Work leaves = world.send_async(torch::full({numel}, rank, torch::kFloat32), (rank + 1) % size);
+      while (!arrives.done() || !leaves.done()) std::this_thread::yield();
+      arrives.wait();
+      leaves.wait();
+      EXPECT_TRUE(arriving.eq((rank + size - 1) % size).all().item<bool>());
+    }
+  });
+}
+
+// The other rank never sends.
+TEST_P(Collectives, AMessageThatIsAskedAndNotAwaitedIsGivenUp) {
+  run([](World& world) {
+    if (world.size() == 1) return;
+    torch::Tensor arriving = torch::zeros({100'000});
+    if (world.rank() == 0) {
+      Work arrives = world.receive_async_(arriving, 1);
+      EXPECT_FALSE(arrives.done());
     }
     world.barrier();
   });

@@ -46,10 +46,10 @@ void wait_in_a_circle(int rank, const Mesh& mesh) {
 }
 
 constexpr const char* kCircle =
-    "rank 0 calls World::all_reduce_ along data and waits for rank 2, rank 2 calls World::all_reduce_ along tensor and "
-    "waits for rank 3, "
-    "rank 3 calls World::all_reduce_ along data and waits for rank 1, rank 1 calls World::all_reduce_ along tensor and "
-    "waits for rank 0\\. "
+    "rank 0 \\(data 0, tensor 0\\) calls World::all_reduce_ along data and waits for rank 2, "
+    "rank 2 \\(data 1, tensor 0\\) calls World::all_reduce_ along tensor and waits for rank 3, "
+    "rank 3 \\(data 1, tensor 1\\) calls World::all_reduce_ along data and waits for rank 1, "
+    "rank 1 \\(data 0, tensor 1\\) calls World::all_reduce_ along tensor and waits for rank 0\\. "
     "This is a circle, .*in one order on all ranks\\.\n";
 
 int times(const std::string& part, const std::string& text) {
@@ -95,6 +95,24 @@ TEST_P(MeshCircles, AreNamedAfterCallsInOneOrder) {
     }
     wait_in_a_circle(rank, mesh);
   }));
+}
+
+// Ranks 0 and 3 wait for a collective beside the program, and only then call the one along tensor.
+TEST_P(MeshCircles, OfCollectivesBesideTheProgramAreNamed) {
+  const RunResult result = run([](int rank, const Mesh& mesh) {
+    World data = mesh["data"];
+    torch::Tensor ones = torch::ones({4});
+    data.all_reduce_async_(ones).wait();
+    if (rank == 1 || rank == 2) sum_over(mesh["tensor"]);
+    data.all_reduce_async_(ones).wait();
+    if (rank == 0 || rank == 3) sum_over(mesh["tensor"]);
+  });
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(
+      result.output,
+      ContainsRegex("rank 0 [^,]*, tensor 0\\) calls World::all_reduce_async_ beside the program along data and "
+                    "waits for rank 2, rank 2 [^,]*, tensor 0\\) calls World::all_reduce_ along tensor and waits "
+                    "for rank 3, rank 3 "));
 }
 
 // Every rank waits for another one, but rank 1, on which all others depend, computes.
@@ -172,22 +190,39 @@ TEST_P(SlowMesh, OfAMessageBetweenTwoRanksIsNoCircle) {
 }
 
 // A model along data: rank 0 waits in it for rank 2, which waits along tensor for rank 3, and so on.
-TEST(MeshCirclesOfModels, AreNamed) {
-  const RunResult result =
-      testing::run_ranks_to_end(4, on_a_grid([](int rank, const Mesh& mesh) {
-                                  World along = mesh["data"];
-                                  torch::nn::Linear model(8, 8);
-                                  auto sharded = shard(*model, along, {.units = one_unit()});
-                                  const torch::Tensor loss = model->forward(torch::ones({2, 8})).sum();
-                                  if (rank == 0 || rank == 3) loss.backward();
-                                  sum_over(mesh["tensor"]);
-                                  if (rank == 1 || rank == 2) loss.backward();
-                                }),
-                                testing::patient_options());
+TEST_P(MeshCircles, OfModelsAreNamed) {
+  const RunResult result = run([](int rank, const Mesh& mesh) {
+    World along = mesh["data"];
+    torch::nn::Linear model(8, 8);
+    auto sharded = shard(*model, along, {.units = one_unit()});
+    const torch::Tensor loss = model->forward(torch::ones({2, 8})).sum();
+    if (rank == 0 || rank == 3) loss.backward();
+    sum_over(mesh["tensor"]);
+    if (rank == 1 || rank == 2) loss.backward();
+  });
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.output,
-              ContainsRegex("rank 0 [^.,]* of a model along data and waits for rank 2, rank 2 [^.,]* along "
-                            "tensor and waits for rank 3, rank 3 "));
+              ContainsRegex("rank 0 [^.,]*, tensor 0\\) [^.,]* of a model along data and waits for rank 2, rank 2 "
+                            "[^.,]*, tensor 0\\) [^.,]* along tensor and waits for rank 3, rank 3 "));
+}
+
+// Ranks compute in turn while others wait in the model, and along tensor.
+TEST_P(SlowMesh, OfAModelIsNoCircle) {
+  expect_success([](int rank, const Mesh& mesh) {
+    World along = mesh["data"];
+    torch::nn::Linear model(8, 8);
+    auto sharded = shard(*model, along);
+    SGD optimizer(sharded, {.lr = 0.1});
+    for (int slow = 0; slow < 4; ++slow) {
+      if (rank == slow) std::this_thread::sleep_for(std::chrono::seconds(2));
+      const torch::Tensor loss = model->forward(torch::ones({2, 8})).sum();
+      if (slow % 2 == 0) sum_over(mesh["tensor"]);
+      loss.backward();
+      if (slow % 2 == 1) sum_over(mesh["tensor"]);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Shm, MeshCircles, ::testing::Values("shm"));

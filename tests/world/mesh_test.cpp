@@ -116,8 +116,9 @@ TEST_P(MeshOfFour, OfASplitWorldNamesARankOfTheJobInErrors) {
     const Mesh mesh(other, {{"data", 2}});
     World data = mesh["data"];
     torch::Tensor tensor = torch::zeros({world.rank() % 2 + 1});
-    EXPECT_THAT(message_of<Error>([&] { data.all_reduce_(tensor); }),
-                HasSubstr(world.rank() < 2 ? "rank 1 found all_reduce_ of" : "rank 3 found all_reduce_ of"));
+    EXPECT_THAT(
+        message_of<Error>([&] { data.all_reduce_(tensor); }),
+        HasSubstr(world.rank() < 2 ? "rank 1 (data 1) found all_reduce_" : "rank 3 (data 1) found all_reduce_"));
   });
 }
 

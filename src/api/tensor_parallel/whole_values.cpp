@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rank_names.h"
 #include "interpose/piece_storage.h"
 
 namespace fsdp {
@@ -45,7 +46,7 @@ std::map<std::string, int64_t> hashes_of_pieces(const engine::Model& model, cons
 
 }  // namespace
 
-void check_whole_values(const engine::Model& model, TensorAxis& axis, const RankName& name_of) {
+void check_whole_values(const engine::Model& model, TensorAxis& axis) {
   std::vector<int64_t> own;
   const std::map<std::string, int64_t> hashes = hashes_of_pieces(model, axis);
   for (const auto& [name, hash] : hashes) own.push_back(hash);
@@ -63,7 +64,7 @@ void check_whole_values(const engine::Model& model, TensorAxis& axis, const Rank
                  "shard: the values of {} differ between {} and {}, which hold it whole beside the parts of divided "
                  "layers. Call torch::manual_seed with the same number on every rank before the module is made. A "
                  "parameter that each rank has another part of belongs to a DividedModule.",
-                 name, name_of(job_ranks(axis.axis())[0]), name_of(job_ranks(axis.axis())[rank]));
+                 name, text_of_rank(job_ranks(axis.axis())[0]), text_of_rank(job_ranks(axis.axis())[rank]));
     }
     ++number;
   }

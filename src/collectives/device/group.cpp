@@ -67,6 +67,7 @@ class DeviceGroup final : public Group {
 
   int rank() const override { return context_->host().rank(); }
   int size() const override { return context_->host().size(); }
+  int name_of(int rank) const override { return context_->host().name_of(rank); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
     return std::make_unique<DeviceUnit>(context_, spec);
   }

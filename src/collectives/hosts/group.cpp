@@ -13,6 +13,12 @@ namespace fsdp::collectives {
 
 namespace {
 
+// The wire's waits are those of threads beside the program, and part of no circle.
+GroupSpec spec_of_wire(GroupSpec spec) {
+  spec.place.of_model = false;
+  return spec;
+}
+
 // In an operation over the wire, what the ranks of this host need goes on.
 struct HostsGuard {
   template <typename Operation>
@@ -25,11 +31,12 @@ struct HostsGuard {
 class HostsGroup final : public Group {
  public:
   explicit HostsGroup(const GroupSpec& spec)
-      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec))),
+      : context_(std::make_shared<hosts::HostsContext>(spec, make_gloo_wire(spec_of_wire(spec)))),
         tensors_(*context_->wire(), {context_.get()}) {}
 
   int rank() const override { return context_->rank(); }
   int size() const override { return context_->size(); }
+  int name_of(int rank) const override { return context_->wire()->name_of(rank); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override;
   int64_t buffer_bytes() const override { return context_->buffer_bytes(); }
   torch::Tensor allocate(int64_t bytes) override { return context_->shared().allocate(bytes); }

@@ -62,7 +62,7 @@ void HostsReduction::check_flags() const {
   for (int peer : context_->wire()->peers()) {
     std::vector<uint8_t> theirs;
     for (size_t i = 0; i < gradients_.present.size(); ++i) theirs.push_back(presence_in(flags_[peer][i]));
-    check_same_left_out(gradients_.present, theirs, peer, host_gradients_.unit());
+    check_same_left_out(gradients_.present, theirs, context_->wire()->name_of(peer), host_gradients_.unit());
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/rank_names.h"
+
 namespace fsdp::collectives::shm {
 
 namespace {
@@ -36,9 +38,8 @@ Start wait_for_start(const GroupSpec& spec, int peer, int name) {
   } catch (const Error&) {
     throw;  // another program wrote it
   } catch (const std::exception&) {
-    throw PeerLost(
-        fmt::format("{}shm: rank {} did not publish its memory within {} ms. Check that every rank has started.",
-                    message_prefix(), name, spec.timeout.count()));
+    throw PeerLost(fmt::format("{}shm: {} did not publish its memory within {} ms. Check that every rank has started.",
+                               message_prefix(), text_of_rank(name), spec.timeout.count()));
   }
 }
 

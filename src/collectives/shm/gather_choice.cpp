@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/rank_names.h"
+
 namespace fsdp::collectives::shm {
 
 namespace {
@@ -38,8 +40,9 @@ void check_same_setting(Ranks& ranks, const std::vector<RankFacts>& facts) {
   const Setting own = facts[ranks.rank()].setting;
   for (int peer : ranks.peers()) {
     const Setting theirs = facts[peer].setting;
-    FSDP_CHECK(theirs == own, "shm: {} is {} on rank {} and {} on rank {}. Set the same value on every rank.",
-               kVariable, word_of(theirs), ranks.name_of(peer), word_of(own), ranks.name_of(ranks.rank()));
+    FSDP_CHECK(theirs == own, "shm: {} is {} on {} and {} on {}. Set the same value on every rank.", kVariable,
+               word_of(theirs), text_of_rank(ranks.name_of(peer)), word_of(own),
+               text_of_rank(ranks.name_of(ranks.rank())));
   }
 }
 

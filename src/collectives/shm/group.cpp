@@ -60,6 +60,7 @@ class ShmGroup final : public Group {
 
   int rank() const override { return context_->ranks().rank(); }
   int size() const override { return context_->ranks().size(); }
+  int name_of(int rank) const override { return context_->ranks().name_of(rank); }
   std::unique_ptr<UnitCollectives> open_unit(const GroupUnitSpec& spec) override {
     return std::make_unique<shm::SharedMemoryUnit>(context_, spec, gather_by_);
   }

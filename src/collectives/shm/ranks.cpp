@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/patience.h"
+#include "base/rank_names.h"
 #include "collectives/divergence.h"
 
 namespace fsdp::collectives::shm {
@@ -54,9 +55,9 @@ void wake(std::atomic<uint32_t>& word) {
 int open_process(const Member& member) {
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, member.process, 0));
   FSDP_CHECK(descriptor >= 0 || errno == ESRCH,
-             "shm: the process of rank {} cannot be watched: {}. This needs Linux 5.3 and enough open files (ulimit "
+             "shm: the process of {} cannot be watched: {}. This needs Linux 5.3 and enough open files (ulimit "
              "-n); otherwise set LaunchOptions::backend to gloo.",
-             member.name, std::strerror(errno));
+             text_of_rank(member.name), std::strerror(errno));
   return descriptor;
 }
 
@@ -278,8 +279,8 @@ bool Ranks::sleep_until_all_arrived(LongWait& wait, const Arrived& arrived, cons
     if (patience.is_over() && !all_arrived(arrived)) {
       const int silent = wait.silent_rank();
       throw WaitFailure(WaitFailure::Kind::Lost,
-                        fmt::format("rank {} did not answer within {} ms (stopped, stuck or busy?)", name_of(silent),
-                                    timeout_.count()),
+                        fmt::format("{} did not answer within {} ms (stopped, stuck or busy?)",
+                                    text_of_rank(name_of(silent)), timeout_.count()),
                         silent);
     }
   }
@@ -309,8 +310,8 @@ void Ranks::look(const Arrived& arrived) const {
     bool all = true;
     for (int peer : missing_) all &= arrived(peer);
     if (all) return;
-    throw WaitFailure(WaitFailure::Kind::PeerFailed, fmt::format("rank {} failed: {}", failure.rank, failure.message),
-                      teller, failure);
+    throw WaitFailure(WaitFailure::Kind::PeerFailed,
+                      fmt::format("{} failed: {}", text_of_rank(failure.rank), failure.message), teller, failure);
   };
   for (int peer : peers_) {
     if (const auto failure = failure_of(peer); failure && !failure->of_connection) fails(peer, *failure);
@@ -330,7 +331,7 @@ void Ranks::look(const Arrived& arrived) const {
       throw WaitFailure(WaitFailure::Kind::Lost, early_return_text(name_of(peer), here), peer);
     }
     throw WaitFailure(WaitFailure::Kind::Lost,
-                      fmt::format("rank {} is gone (it {}; see its own message)", name_of(peer),
+                      fmt::format("{} is gone (it {}; see its own message)", text_of_rank(name_of(peer)),
                                   ending == Ending::Left ? "failed or ended early" : "was killed or crashed"),
                       peer);
   }

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/rank_names.h"
 #include "collectives/divergence.h"
 
 namespace fsdp::collectives::shm {
@@ -247,7 +248,7 @@ void SharedMemoryTransport::wait(OwnMessage& message, const std::string& purpose
     if (ranks_->wait_unless(awaited, purpose, is_over, is_aborted)) continue;
     transfer.aborted = false;
     const int missing = ranks_->missing().front();
-    throw TransportFailure(fmt::format("the wait for rank {} was aborted", ranks_->name_of(missing)), missing);
+    throw TransportFailure(fmt::format("the wait for {} was aborted", text_of_rank(ranks_->name_of(missing))), missing);
   }
 }
 
@@ -296,7 +297,7 @@ bool SharedMemoryTransport::has_begun_the_same(int peer) {
 void SharedMemoryTransport::check_same(int peer) const {
   const size_t place = operation_ % 2;
   const BegunOperation &theirs = begun_[peer]->latest[place], &own = begun_[rank()]->latest[place];
-  if (theirs.bytes == own.bytes && purpose_ == theirs.purpose) return;
+  if (theirs.bytes == own.bytes && is_same_operation(purpose_, theirs.purpose)) return;
   auto described = [&](const BegunOperation& operation) {
     return theirs.bytes == own.bytes ? operation.purpose
                                      : fmt::format("{} with {} bytes", operation.purpose, operation.bytes);

@@ -63,7 +63,8 @@ bool SharedMemoryReduction::advance() {
 // Every replica has copied the sums of the reduction before, since it has offered this one.
 void SharedMemoryReduction::add_up() {
   for (int peer : gradients_.ranks().peers())
-    check_same_left_out(gradients_.presence_of(rank()), gradients_.presence_of(peer), peer, gradients_.unit());
+    check_same_left_out(gradients_.presence_of(rank()), gradients_.presence_of(peer), gradients_.ranks().name_of(peer),
+                        gradients_.unit());
   gradients_.find(*layout_, rank(), slice_);
   const int64_t begin = layout_->slice_of(rank()).begin - layout_->shard_of(rank()).begin;
   add_in_order(sum_.values + begin, *sum_.held, slice_.segments, slice_.addends, gradients_.type());
