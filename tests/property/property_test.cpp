@@ -1,19 +1,19 @@
 // Whatever the model, the units and the ranks: after 5 steps of AdamW the weights have the bits of one plain process.
 //
-// FSDP_PROPERTY_SEED=<seed> runs one case alone; there are as many seeds as one likes, the first of them are the test.
+// FSDP_PROPERTY_SEED=<seed> runs one case alone, and FSDP_PROPERTY_SEED=1000-1999 those of a range; there are as many
+// seeds as one likes, the first of them are the test.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "api/shard_over.h"
 #include "collectives/backends.h"
 #include "property/random_case.h"
+#include "property/seeds.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 #include "support/train_sharded.h"
@@ -26,9 +26,7 @@ namespace {
 using fsdp::testing::run_ranks;
 
 std::vector<uint64_t> seeds_for(int ranks, const std::string& backend) {
-  std::vector<uint64_t> seeds(number_of_cases());
-  std::iota(seeds.begin(), seeds.end(), 0);
-  if (const char* wanted = std::getenv("FSDP_PROPERTY_SEED")) seeds = {std::strtoull(wanted, nullptr, 10)};
+  std::vector<uint64_t> seeds = wanted_seeds(number_of_cases());
   std::erase_if(seeds, [&](uint64_t seed) { return cell_of(seed).ranks != ranks || cell_of(seed).backend != backend; });
   return seeds;
 }
