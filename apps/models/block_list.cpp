@@ -14,7 +14,7 @@ double numel_of_matrices(const Unit& unit) {
   return numel;
 }
 
-// The cost of one operation for each element of the width.
+// One operation per element of the width.
 double cheap(const ModelConfig& config) { return static_cast<double>(config.width); }
 
 // The terms of flops_per_token.

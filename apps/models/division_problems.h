@@ -8,7 +8,7 @@
 
 namespace models {
 
-// The numbers of a Division, without its ranks.
+// A Division without its world.
 struct DivisionShape {
   int ranks = 1;  // of the axis
   int parts = 1;

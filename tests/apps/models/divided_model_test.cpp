@@ -138,32 +138,36 @@ TEST_P(SmallModels, WriteTheSameTokensDividedWithACache) {
   });
 }
 
-// Two replicas of a model on two ranks, sharded.
-TEST_P(SmallModels, TrainDividedAndSharded) {
-  const auto train = [](const World& tensor, World data) {
-    SmallModel even = GetParam();
-    even.is_even = true;
-    const auto model = make_small(even, division_over(tensor));
-    auto sharded = fsdp::shard(*model, data, {.units = fsdp::units_of<Gpt2BlockImpl, LlamaBlockImpl>()});
-    sharded.set_gradient_divisor(4);
-    fsdp::AdamW optimizer(sharded, {.lr = 1e-2});
-    for (int64_t step = 0; step < 2; ++step) {
-      for (int64_t number = data.rank(); number < 4; number += data.size()) {
-        fsdp::seed_micro_batch(5, step, number);
-        const SmallBatch batch = small_batch(number);
-        model->loss(batch.tokens, batch.targets).backward();
-      }
-      sharded.clip_grad_norm_(0.5);
-      optimizer.step();
-      optimizer.zero_grad();
+// Trains one of two replicas, each on two ranks; or both, on one.
+fsdp::NamedTensors train_replica(LanguageModel& model, World data) {
+  auto sharded = fsdp::shard(model, data, {.units = fsdp::units_of<Gpt2BlockImpl, LlamaBlockImpl>()});
+  sharded.set_gradient_divisor(4);
+  fsdp::AdamW optimizer(sharded, {.lr = 1e-2});
+  for (int64_t step = 0; step < 2; ++step) {
+    for (int64_t number = data.rank(); number < 4; number += data.size()) {
+      fsdp::seed_micro_batch(5, step, number);
+      const SmallBatch batch = small_batch(number);
+      model.loss(batch.tokens, batch.targets).backward();
     }
-    return std::pair(sharded.full_state(), divisions_of(*model));
-  };
+    sharded.clip_grad_norm_(0.5);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return sharded.full_state();
+}
+
+TEST_P(SmallModels, TrainDividedAndSharded) {
+  SmallModel even = GetParam();
+  even.is_even = true;
   run_ranks(4, [&](World& world) {
-    const auto [expected, whole] = train(alone_in(world), alone_in(world));
     const fsdp::Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
-    const auto [found, divisions] = train(mesh["tensor"], mesh["data"]);
-    expect_parts({found.begin(), found.end()}, {expected.begin(), expected.end()}, divisions);
+    for (const bool sequence_parallel : {false, true}) {
+      const auto whole = make_small(even, division_over(alone_in(world), sequence_parallel));
+      const auto divided = make_small(even, division_over(mesh["tensor"], sequence_parallel));
+      const auto divisions = divisions_of(*divided);
+      const auto expected = train_replica(*whole, alone_in(world)), found = train_replica(*divided, mesh["data"]);
+      expect_parts({found.begin(), found.end()}, {expected.begin(), expected.end()}, divisions);
+    }
   });
 }
 

@@ -154,6 +154,12 @@ TEST_P(SmallModels, HaveTheBitsOfAPlainModelOnAnyNumberOfStages) {
   for (int stages = 1; stages <= 4; ++stages) expect_bits_of_plain_model(GetParam(), {.pipeline = stages});
 }
 
+TEST_P(SmallModels, HaveTheBitsOfAPlainModelWithAdapters) {
+  SmallModel adapted = GetParam();
+  adapted.has_adapters = true;
+  expect_bits_of_plain_model(adapted, {.pipeline = 2});
+}
+
 TEST_P(SmallModels, HaveTheBitsOfAPlainModelInShardedStages) {
   expect_bits_of_plain_model(GetParam(), {.data = 2, .pipeline = 2});
   expect_bits_of_plain_model(GetParam(), {.data = 2,

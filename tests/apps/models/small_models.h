@@ -21,6 +21,7 @@ struct SmallModel {
   // Parts of parameters are multiples of 64 elements, without which norms and optimizers have other bits
   // (docs/determinism.md).
   bool is_even = false;
+  bool has_adapters = false;
 
   ModelConfig config() const {
     const bool is_gpt2 = family == Family::Gpt2;
@@ -34,6 +35,7 @@ struct SmallModel {
     if (is_even) config.width = config.mlp_width.emplace(256);
     if (is_gpt2) config.embedding_dropout = config.residual_dropout = dropout;
     if (!is_gpt2) config.key_value_heads = 2, config.attention_bias = config.mlp_bias = true;
+    if (has_adapters) config.lora = Lora{.rank = 4, .dropout = 0.1, .targets = {"c_attn", "q_proj", "c_proj"}};
     return config;
   }
 };
