@@ -61,6 +61,11 @@ INSTEAD = {
         "--data tokens --ranks 2": "--data tokens --ranks 2 --steps 2 --sample-length 8",
         "bible.txt:3,code/:1 --steps 500": "README.txt:3,recipes/:1 --steps 2 --sample-length 8",
     },
+    "docs/trainer_options.md": {
+        "--text book.txt --model gpt2-mini --ranks 8": (
+            "--text recipes --model gpt2-tiny --ranks 8 --steps 1 --batch 1 --sample-length 8"
+        ),
+    },
     "docs/trainer_going_on.md": {
         "--resume runs/first --steps 1_000": "--resume runs/first --steps 4",
         "--steps 500 --elastic 1:2 --save-minutes 10": "--steps 2 --sample-length 8 --elastic 1:2",

@@ -9,6 +9,8 @@
 class TrainMesh : public TrainProgram {
  protected:
   static constexpr const char* kGpt2 = "--width 64 --heads 4 --layers 4 --batch 1 --schedule constant ";
+  // The model of scripts/quickstart.
+  static constexpr const char* kQuickstart = "--width 96 --heads 4 --layers 4 --context 64 --batch 2 --lr 6e-3 ";
   static constexpr const char* kLlama =
       "--model llama-tiny --width 64 --heads 4 --key-value-heads 2 --mlp-width 128 --layers 4 --batch 1 "
       "--schedule constant ";

@@ -13,7 +13,7 @@ constexpr const char* kOneOfTwoParts = "--ranks 1 --micro-batches 8 --tensor-par
 
 // Losses, norms and validations of eight ranks, with dropout and without, of both families.
 TEST_F(TrainMesh, HasTheLossesOfOneProcess) {
-  for (const std::string model : {kGpt2, kLlama}) {
+  for (const std::string model : {kQuickstart, kLlama}) {
     for (const std::string more : {"", "--dropout 0.1 "}) {
       if (model == kLlama && !more.empty()) continue;  // it has none
       SCOPED_TRACE(model + more);

@@ -50,7 +50,8 @@ TEST_F(BashCompletion, OffersTheFlagsOfEachCommandAndNoOthers) {
     EXPECT_THAT(completed(entry.word + std::string(" --")), UnorderedElementsAreArray(flags_known_to(entry.command)));
   }
   EXPECT_THAT(completed("--"), UnorderedElementsAreArray(flags_known_to(Command::Train)));
-  EXPECT_THAT(completed("--ranks 2 --st"), UnorderedElementsAre("--steps", "--strategy"));
+  EXPECT_THAT(completed("--ranks 2 --st"),
+              UnorderedElementsAre("--stages", "--stages-per-rank", "--steps", "--strategy"));
   EXPECT_THAT(completed("sample run-1 --tem"), ElementsAre("--temperature"));
 }
 

@@ -37,6 +37,15 @@ TEST(SlowChoices, CountAllCoresUnderALauncher) {
   EXPECT_THAT(slow_choices(with_ranks(16), 8, true, {}), IsEmpty());  // nothing is known
 }
 
+TEST(SlowChoices, AreFewerMicroBatchesThanStages) {
+  RunOptions options = with_ranks(2);
+  options.pipeline_parallel = 2;
+  EXPECT_THAT(slow_choices(options, 2, false, kTwoCores),
+              ElementsAre(HasSubstr("a pipeline of 2 ranks has 1 micro-batch in a step")));
+  options.micro_batches = 2;
+  EXPECT_THAT(slow_choices(options, 2, false, kTwoCores), IsEmpty());
+}
+
 TEST(SlowChoices, AreBf16WithoutInstructions) {
   RunOptions options;
   options.param_dtype = "bf16";
