@@ -3,8 +3,8 @@
 
 The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
 belongs to the room that implements it. The rooms of apps/ are listed with what each may include; they see the library
-by its public headers, and share its rooms files/, formats/ and layout/. Each program starts by AT_PROGRAM_START. Run from
-anywhere: tools/check_rooms.py
+by its public headers, and share its rooms files/, formats/, layout/ and stages/. Each program starts by
+AT_PROGRAM_START. Run from anywhere: tools/check_rooms.py
 """
 
 import pathlib
@@ -83,8 +83,8 @@ PUBLIC = {
 PURE = {"base", "files", "layout", "schedule", "stages", "report"}
 
 # The rooms of src/ that apps/ may include, and headers beside them.
-SHARED = {"files", "formats", "layout"}
-SHARED_HEADERS = {"base/patience.h", "base/permutation.h"}
+SHARED = {"files", "formats", "layout", "stages"}
+SHARED_HEADERS = {"base/patience.h", "base/permutation.h", "world/grid.h"}
 
 # The only rooms that may name these.
 RESERVED = {

@@ -43,9 +43,9 @@ Tensor with_positions(nn::EmbeddingImpl& positions, const Tensor& x, const Pass&
 Gpt2AttentionImpl::Gpt2AttentionImpl(const ModelConfig& config, const Division& division)
     : config_(config), division_(division) {
   const fsdp::FeatureBlock heads{config.heads, config.head_width_or_default()};
-  const int64_t width = config.width;
-  c_attn_ = column_layer(*this, "c_attn", nn::LinearOptions(width, 3 * width), division, {heads, heads, heads});
-  c_proj_ = row_layer(*this, "c_proj", nn::LinearOptions(width, width), division);
+  const int64_t width = config.width, of_heads = heads.heads * heads.head_size;
+  c_attn_ = column_layer(*this, "c_attn", nn::LinearOptions(width, 3 * of_heads), division, {heads, heads, heads});
+  c_proj_ = row_layer(*this, "c_proj", nn::LinearOptions(of_heads, width), division);
 }
 
 Tensor Gpt2AttentionImpl::forward(const Tensor& x, const CachedLayer& place) {
@@ -54,11 +54,12 @@ Tensor Gpt2AttentionImpl::forward(const Tensor& x, const CachedLayer& place) {
 }
 
 Tensor Gpt2AttentionImpl::mixed(const Tensor& projected, const CachedLayer& place) const {
-  const int64_t batch = projected.size(0), length = projected.size(1), heads = config_.heads, width = config_.width;
-  // [batch, length, 3, heads, width / heads] -> three times [batch, heads, length, width / heads]
-  auto parts = projected.view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+  const int64_t batch = projected.size(0), length = projected.size(1), heads = config_.heads,
+                head_width = config_.head_width_or_default();
+  // [batch, length, 3, heads, head_width] -> three times [batch, heads, length, head_width]
+  auto parts = projected.view({batch, length, 3, heads, head_width}).permute({2, 0, 3, 1, 4}).unbind(0);
   auto mixed = causal_attention(parts[0], parts[1], parts[2], is_training() ? config_.attention_dropout : 0.0, place);
-  return mixed.transpose(1, 2).reshape({batch, length, width});
+  return mixed.transpose(1, 2).reshape({batch, length, heads * head_width});
 }
 
 // `projected` has the queries of all parts, then their keys, then their values.

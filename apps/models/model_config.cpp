@@ -74,7 +74,8 @@ void check_gpt2(const ModelConfig& config, Problems& problems) {
   const int64_t shared = config.key_value_heads_or_default();
   problems.require(shared == config.heads,
                    fmt::format("key_value_heads is {} and heads {}; they are equal in GPT-2.", shared, config.heads));
-  problems.require(!config.head_width || (config.heads > 0 && *config.head_width == config.width / config.heads),
+  const bool is_free = !config.head_width || config.is_part;
+  problems.require(is_free || (config.heads > 0 && *config.head_width == config.width / config.heads),
                    fmt::format("head_width is {}; in GPT-2 it is width / heads.", config.head_width.value_or(0)));
   problems.require(!config.rope_scaling, "rope_scaling is set; GPT-2 has no rotary embedding.");
 }

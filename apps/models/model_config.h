@@ -48,7 +48,7 @@ struct ModelConfig {
   int64_t heads = 4;         // that attend, in each layer
   std::optional<int64_t> key_value_heads =
       std::nullopt;  // Llama: each is shared by heads / key_value_heads heads; none: heads
-  std::optional<int64_t> head_width = std::nullopt;  // Llama: even; none: width / heads
+  std::optional<int64_t> head_width = std::nullopt;  // Llama: even; none, and always in GPT-2: width / heads
   std::optional<int64_t> mlp_width =
       std::nullopt;            // none: 4 x width, for Llama 8/3 x width rounded up to a multiple of 32
   double norm_epsilon = 1e-5;  // added to the variance by LayerNorm and RMSNorm
@@ -66,6 +66,9 @@ struct ModelConfig {
   std::optional<int64_t> begin_token = std::nullopt;  // a text begins with it
   std::vector<int64_t> end_tokens = {};               // a text ends with one of them
   std::optional<Lora> lora = std::nullopt;
+  // The heads, the MLP and the vocabulary are those of one rank of many, so that its work can be measured alone: then
+  // GPT-2's heads need not be as wide together as the model.
+  bool is_part = false;
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -88,10 +91,27 @@ enum class ParameterKind {
   Bias,       // [out], is added
 };
 
+// Entries along a parameter's dimension that tensor parallelism divides on their own, as fsdp::FeatureBlock: heads that
+// stay whole. Where parts do not divide heads of 1 entry, the first parts have one more.
+struct DividedHeads {
+  int64_t heads = 0;
+  int64_t head_size = 1;
+
+  bool operator==(const DividedHeads&) const = default;
+};
+
+struct DividedDim {
+  size_t dim = 0;
+  std::vector<DividedHeads> blocks;  // one after the other
+
+  bool operator==(const DividedDim&) const = default;
+};
+
 struct Parameter {
   std::string name;  // as in the model's named_parameters
   std::vector<int64_t> shape;
   ParameterKind kind;
+  std::optional<DividedDim> divided = std::nullopt;  // by tensor parallelism; none: each rank has all of it
   int64_t numel() const;
 };
 
@@ -113,6 +133,9 @@ std::vector<std::string> linear_layers(const ModelConfig& config);
 
 // True if a parameter is an adapter's.
 bool is_adapter(const std::string& parameter);
+
+// True for the matrix that follows a layer's attention.
+bool follows_attention(const Parameter& parameter);
 
 // Parameter elements; a tied head counts once.
 int64_t parameter_numel(const ModelConfig& config);

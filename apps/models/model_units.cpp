@@ -14,9 +14,34 @@ namespace {
 
 using Parameters = std::vector<Parameter>;
 
-void add_matrix(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias) {
-  parameters.push_back({name + ".weight", {out, in}, ParameterKind::Matrix});
-  if (bias) parameters.push_back({name + ".bias", {out}, ParameterKind::Bias});
+using Heads = std::vector<DividedHeads>;
+
+void add_layer(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias,
+               const DividedDim& divided) {
+  parameters.push_back({name + ".weight", {out, in}, ParameterKind::Matrix, divided});
+  if (!bias) return;
+  parameters.push_back({name + ".bias", {out}, ParameterKind::Bias});
+  if (divided.dim == 0) parameters.back().divided = divided;
+}
+
+// fsdp::ColumnParallelLinear, whose rows are divided.
+void add_column_layer(Parameters& parameters, const std::string& name, const Heads& out, int64_t in, bool bias) {
+  int64_t rows = 0;
+  for (const auto& [heads, head_size] : out) rows += heads * head_size;
+  add_layer(parameters, name, rows, in, bias, {0, out});
+}
+
+// fsdp::RowParallelLinear, whose columns are divided.
+void add_row_layer(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias) {
+  add_layer(parameters, name, out, in, bias, {1, {{in}}});
+}
+
+Parameter embedding(const ModelConfig& config, const std::string& name) {
+  return {name, {config.vocabulary, config.width}, ParameterKind::Embedding, DividedDim{0, {{config.vocabulary}}}};
+}
+
+void add_head(Parameters& parameters, const ModelConfig& config) {
+  if (!config.tied_embeddings) add_column_layer(parameters, "lm_head", {{config.vocabulary}}, config.width, false);
 }
 
 void add_layer_norm(Parameters& parameters, const std::string& name, int64_t width) {
@@ -25,45 +50,46 @@ void add_layer_norm(Parameters& parameters, const std::string& name, int64_t wid
 }
 
 Parameters gpt2_root(const ModelConfig& config) {
-  Parameters root{{"transformer.wte.weight", {config.vocabulary, config.width}, ParameterKind::Embedding},
+  Parameters root{embedding(config, "transformer.wte.weight"),
                   {"transformer.wpe.weight", {config.context, config.width}, ParameterKind::Embedding}};
   add_layer_norm(root, "transformer.ln_f", config.width);
-  if (!config.tied_embeddings) add_matrix(root, "lm_head", config.vocabulary, config.width, false);
+  add_head(root, config);
   return root;
 }
 
 Parameters gpt2_block(const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, mlp_width = config.mlp_width_or_default();
+  const DividedHeads heads{config.heads, config.head_width_or_default()};
   Parameters block;
   add_layer_norm(block, name + ".ln_1", width);
-  add_matrix(block, name + ".attn.c_attn", 3 * width, width, true);
-  add_matrix(block, name + ".attn.c_proj", width, width, true);
+  add_column_layer(block, name + ".attn.c_attn", {heads, heads, heads}, width, true);
+  add_row_layer(block, name + ".attn.c_proj", width, heads.heads * heads.head_size, true);
   add_layer_norm(block, name + ".ln_2", width);
-  add_matrix(block, name + ".mlp.c_fc", mlp_width, width, true);
-  add_matrix(block, name + ".mlp.c_proj", width, mlp_width, true);
+  add_column_layer(block, name + ".mlp.c_fc", {{mlp_width}}, width, true);
+  add_row_layer(block, name + ".mlp.c_proj", width, mlp_width, true);
   return block;
 }
 
 Parameters llama_root(const ModelConfig& config) {
-  Parameters root{{"model.embed_tokens.weight", {config.vocabulary, config.width}, ParameterKind::Embedding},
+  Parameters root{embedding(config, "model.embed_tokens.weight"),
                   {"model.norm.weight", {config.width}, ParameterKind::Norm}};
-  if (!config.tied_embeddings) add_matrix(root, "lm_head", config.vocabulary, config.width, false);
+  add_head(root, config);
   return root;
 }
 
 Parameters llama_block(const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, mlp_width = config.mlp_width_or_default();
-  const int64_t queries = config.heads * config.head_width_or_default();
-  const int64_t keys = config.key_value_heads_or_default() * config.head_width_or_default();
+  const int64_t head_width = config.head_width_or_default();
+  const DividedHeads queries{config.heads, head_width}, keys{config.key_value_heads_or_default(), head_width};
   Parameters block{{name + ".input_layernorm.weight", {width}, ParameterKind::Norm}};
-  add_matrix(block, name + ".self_attn.q_proj", queries, width, config.attention_bias);
-  add_matrix(block, name + ".self_attn.k_proj", keys, width, config.attention_bias);
-  add_matrix(block, name + ".self_attn.v_proj", keys, width, config.attention_bias);
-  add_matrix(block, name + ".self_attn.o_proj", width, queries, config.attention_bias);
+  add_column_layer(block, name + ".self_attn.q_proj", {queries}, width, config.attention_bias);
+  add_column_layer(block, name + ".self_attn.k_proj", {keys}, width, config.attention_bias);
+  add_column_layer(block, name + ".self_attn.v_proj", {keys}, width, config.attention_bias);
+  add_row_layer(block, name + ".self_attn.o_proj", width, config.heads * head_width, config.attention_bias);
   block.push_back({name + ".post_attention_layernorm.weight", {width}, ParameterKind::Norm});
-  add_matrix(block, name + ".mlp.gate_proj", mlp_width, width, config.mlp_bias);
-  add_matrix(block, name + ".mlp.up_proj", mlp_width, width, config.mlp_bias);
-  add_matrix(block, name + ".mlp.down_proj", width, mlp_width, config.mlp_bias);
+  add_column_layer(block, name + ".mlp.gate_proj", {{mlp_width}}, width, config.mlp_bias);
+  add_column_layer(block, name + ".mlp.up_proj", {{mlp_width}}, width, config.mlp_bias);
+  add_row_layer(block, name + ".mlp.down_proj", width, mlp_width, config.mlp_bias);
   return block;
 }
 
@@ -79,6 +105,8 @@ Parameters with_adapters(const Lora& lora, const Parameters& block) {
     const std::string layer = layer_of(*adapted);
     all.push_back({layer + ".lora_A.weight", {lora.rank, adapted->shape[1]}, ParameterKind::Matrix});
     all.push_back({layer + ".lora_B.weight", {adapted->shape[0], lora.rank}, ParameterKind::Matrix});
+    // The side of the pair that is divided in the layer itself.
+    all[all.size() - (adapted->divided->dim == 1 ? 2 : 1)].divided = adapted->divided;
     adapted.reset();
   };
   for (const Parameter& parameter : block) {
@@ -117,11 +145,6 @@ Parameters in_order_of_use(const ModelConfig& config) {
   }
   first.insert(first.end(), last.begin(), last.end());
   return first;
-}
-
-// True for the matrix that follows a block's attention.
-bool follows_attention(const Parameter& parameter) {
-  return parameter.name.ends_with("attn.c_proj.weight") || parameter.name.ends_with("attn.o_proj.weight");
 }
 
 }  // namespace
@@ -168,6 +191,10 @@ std::vector<std::string> linear_layers(const ModelConfig& config) {
 
 bool is_adapter(const std::string& parameter) {
   return parameter.ends_with(".lora_A.weight") || parameter.ends_with(".lora_B.weight");
+}
+
+bool follows_attention(const Parameter& parameter) {
+  return parameter.name.ends_with("attn.c_proj.weight") || parameter.name.ends_with("attn.o_proj.weight");
 }
 
 int64_t parameter_numel(const ModelConfig& config) { return sum_of_numels(units(config)); }

@@ -35,6 +35,8 @@ Group general_group() {
         "machine, what else would, and about how long the run takes. Needs no text, and writes nothing."},
        {"--memory", &O::memory, kAboveZero, kTrain, "BYTES", "what is available here",
         "Memory per host of another machine, such as 64GB or 64GiB, that --dry-run compares with."},
+       {"--hosts", &O::hosts, from(1, 1024), kTrain, "HOSTS", "those of this job",
+        "Number of hosts, with equally many ranks each, that --dry-run plans for."},
        {"--peak-flops", &O::peak_flops, kAboveZero, kTrain, "FLOPS", "measured here",
         "Floating-point operations per second and rank that another machine reaches at most. --dry-run tells the time "
         "by them, such as 40T."},

@@ -123,6 +123,7 @@ struct RunOptions : CommonOptions, TextOptions, ShardedModelOptions, WritingOpti
   int64_t defaults_version = 2;  // of --steps and --lr (training_defaults.h)
   bool dry_run = false;
   std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
+  std::optional<int64_t> hosts;      // with the ranks of a dry run; none: as this job's
   std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
   bool ignore_memory = false;        // trains even where the plan asks for more than there is
   bool eval_only = false;

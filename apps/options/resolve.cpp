@@ -105,6 +105,10 @@ std::vector<std::string> contradictions(const RunOptions& options) {
                     options.patience));
   check(!options.json || options.eval_only, "--json is given without --eval-only, whose result it is about.");
   check(!options.memory || options.dry_run, "--memory is given without --dry-run, which compares with it.");
+  check(!options.hosts || options.dry_run, "--hosts is given without --dry-run, which plans for them.");
+  check(!options.hosts || options.ranks <= 1 || options.ranks % *options.hosts == 0,
+        fmt::format("--hosts {} does not divide --ranks {}, and each host has equally many.", options.hosts.value_or(1),
+                    options.ranks));
   check(!options.peak_flops || options.dry_run, "--peak-flops is given without --dry-run, which tells the time by it.");
   check(!options.eval_only || !options.dry_run, "--eval-only and --dry-run are both given. Leave one out.");
   check(!options.export_best || options.export_model, "--export-best is given without --export.");

@@ -10,6 +10,7 @@
 #include "planning/activation_text.h"
 #include "planning/fit.h"
 #include "planning/host_memory.h"
+#include "planning/mesh_text.h"
 #include "planning/plan_text.h"
 #include "planning/run_time.h"
 
@@ -100,7 +101,8 @@ std::string step_text(const RunPlan& plan) {
   const double flops = flops_of_step(options);
   std::string text =
       fmt::format("a step                {} tokens, {}\n", grouped(options.tokens_per_step()), operations(flops));
-  text += fmt::format("  {} x {} x {} x {} tokens\n", counted(options.ranks, "rank"),
+  text += fmt::format("  {} x {} x {} x {} tokens\n",
+                      counted(options.data_ranks(), options.has_mesh() ? "data rank" : "rank"),
                       counted(options.micro_batches, "micro-batch", "micro-batches"),
                       counted(options.batch, "sequence"), options.model.context);
   if (plan.windows) {
@@ -119,14 +121,18 @@ std::string step_text(const RunPlan& plan) {
 }  // namespace
 
 std::string memory_table(const RunPlan& plan) {
+  if (plan.options.has_mesh()) return mesh_memory_text(plan);
   return memory_text(plan, parts_of(plan.options.model, frozen_parameters(plan.options)));
 }
 
 std::string dry_run_text(const RunPlan& plan) {
   const ModelParts parts = parts_of(plan.options.model, frozen_parameters(plan.options));
   const std::string time = time_text(plan);
-  return fmt::format("{}\n{}\n{}\n{}{}{}\nA dry run: nothing was built or written.\n", model_text(plan.options, parts),
-                     memory_text(plan, parts), fit_text(plan), step_text(plan), time.empty() ? "" : "\n", time);
+  const std::string mesh =
+      plan.options.has_mesh() ? fmt::format("{}\n{}\n", mesh_overview(plan), mesh_traffic_text(plan)) : "";
+  return fmt::format("{}\n{}{}\n{}\n{}{}{}\nA dry run: nothing was built or written.\n",
+                     model_text(plan.options, parts), mesh, memory_table(plan), fit_text(plan), step_text(plan),
+                     time.empty() ? "" : "\n", time);
 }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "options/frozen.h"
+#include "planning/mesh_memory.h"
 #include "run/evaluation_pass.h"
 
 namespace trainer {
@@ -27,12 +28,15 @@ PlannedOffload::Bytes activations_of(const RunPlan& plan, const RunOptions& opti
   return {.in_memory = plan.activations.bytes(options)};
 }
 
-// Bytes of tensors that are not activations: the total in memory at the peak, minus the activations' peak.
-double temporary_bytes(const RunPlan& plan, const RunOptions& options) {
+}  // namespace
+
+double other_tensor_bytes(const RunPlan& plan, const RunOptions& options) {
   if (!plan.tensors.is_known()) return logits_bytes(plan, options);
   const double all = plan.tensors.bytes(options, most_logits_bytes(plan.host) + logits_again_bytes(plan.host));
   return std::max(0.0, all - activations_of(plan, options).in_memory);
 }
+
+namespace {
 
 // A validation has passes of its own size, and keeps nothing for a backward.
 RunOptions validation_of(const RunOptions& options) {
@@ -48,13 +52,13 @@ RunOptions validation_of(const RunOptions& options) {
 
 // Under a budget for activations some layers may keep all, and others their inputs.
 double temporary_bytes_of_steps(const RunPlan& plan) {
-  if (!plan.options.activation_memory) return temporary_bytes(plan, plan.options);
+  if (!plan.options.activation_memory) return other_tensor_bytes(plan, plan.options);
   RunOptions without_budget = plan.options;
   without_budget.activation_memory.reset();
   double most = 0;
   for (const char* recomputed : {"none", "all"}) {
     without_budget.activation_checkpoint = recomputed;
-    most = std::max(most, temporary_bytes(plan, without_budget));
+    most = std::max(most, other_tensor_bytes(plan, without_budget));
   }
   return most;
 }
@@ -115,8 +119,12 @@ HostMemory host_memory(const RunPlan& plan) {
 
 }  // namespace
 
-double host_bytes(const RunPlan& plan) { return host_memory(plan).total(); }
+double host_bytes(const RunPlan& plan) {
+  return plan.options.has_mesh() ? mesh_memory(plan).of_host : host_memory(plan).total();
+}
 
-double host_bytes_in_files(const RunPlan& plan) { return host_memory(plan).in_files(); }
+double host_bytes_in_files(const RunPlan& plan) {
+  return plan.options.has_mesh() ? mesh_memory(plan).in_files : host_memory(plan).in_files();
+}
 
 }  // namespace trainer

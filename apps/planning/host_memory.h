@@ -31,7 +31,10 @@ struct HostMemory {
 
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts);
 
-// Its total alone, and what lies in files.
+// Bytes of tensors of a rank that are not activations: the total in memory at the peak, minus the activations' peak.
+double other_tensor_bytes(const RunPlan& plan, const RunOptions& options);
+
+// The host that needs most: its total alone, and the bytes in files.
 double host_bytes(const RunPlan& plan);
 double host_bytes_in_files(const RunPlan& plan);
 

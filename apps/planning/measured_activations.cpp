@@ -12,23 +12,12 @@
 #include "options/frozen.h"
 #include "planning/generator_kept.h"
 #include "planning/live_tensors.h"
+#include "planning/one_thread.h"
 #include "run/sharding.h"
 
 namespace trainer {
 
 namespace {
-
-// Threads would wait longer for each other than they compute.
-class OneThread {
- public:
-  OneThread() : before_(torch::get_num_threads()) { torch::set_num_threads(1); }
-  ~OneThread() { torch::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 // `preview` of a step. A model in the dtype of full parameters keeps what a sharded one does, whose parameters have it
 // while they are full.
@@ -57,13 +46,6 @@ auto previewed_step(const RunOptions& tiny, const Preview& preview) {
   });
 }
 
-KeptLogitBytes kept_logits_on(const torch::Device& device) {
-  return [device](const RunOptions& options) {
-    return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
-                                  compute_dtype_of(options), {}, device);
-  };
-}
-
 std::map<int64_t, int64_t> numbers_by_bytes(const fsdp::KeptStorages& storages) {
   std::map<int64_t, int64_t> number_of_bytes;
   for (const int64_t bytes : storages) ++number_of_bytes[bytes];
@@ -83,6 +65,13 @@ PlannedTensors::Moments tensors_in_a_step(const RunOptions& tiny) {
 }
 
 }  // namespace
+
+KeptLogitBytes kept_logits_on(const torch::Device& device) {
+  return [device](const RunOptions& options) {
+    return fsdp::kept_logit_bytes(options.batch * options.model.context, options.model.vocabulary,
+                                  compute_dtype_of(options), {}, device);
+  };
+}
 
 PlannedActivations measured_activations(const torch::Device& device) {
   return PlannedActivations(

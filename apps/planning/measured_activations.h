@@ -16,4 +16,7 @@ PlannedActivations measured_activations(const torch::Device& device = torch::kCP
 PlannedOffload measured_offload(const torch::Device& device = torch::kCPU);
 PlannedTensors measured_tensors();
 
+// The loss's own count (fsdp::kept_logit_bytes).
+KeptLogitBytes kept_logits_on(const torch::Device& device);
+
 }  // namespace trainer

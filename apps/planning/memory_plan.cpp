@@ -130,8 +130,9 @@ MemoryPlan common_part(const std::vector<UnitSizes>& units, const PlannedShardin
   if (sharding.shards_on_host || (sharding.on_gpus && sharding.group > 1) || casts_into_buffers(sharding))
     plan.full_parameters = sharding.param_bytes * in_buffers;
   if (sharding.ranks == 1) return plan;
-  // One buffer that stays open for the first unit, one that fills, and one that is reduced.
-  const int64_t buffers = std::min<int64_t>(units.front().trained > 0 ? 3 : 2, trained_units);
+  // One buffer that may stay open for the first unit, one that fills, and one that is reduced.
+  const bool stays_open = sharding.first_unit_stays_open && units.front().trained > 0;
+  const int64_t buffers = std::min<int64_t>(stays_open ? 3 : 2, trained_units);
   if (!sharding.sums_in_place)
     plan.full_gradients = sharding.full_for_the_step ? all_gradients : buffers * largest_gradients;
   if (!sharding.on_gpus && sharding.group > 1 && sharding.hosts == 1) plan.copies = sharding.param_bytes * in_buffers;
@@ -196,9 +197,10 @@ PlannedSharding planned_sharding(const RunOptions& options, int64_t hosts, bool 
   auto bytes_of = [](const std::string& dtype) { return dtype == "fp32" ? 4 : 2; };
   const PlannedMoment moment = options.optimizer_state == "8bit" ? PlannedMoment{.per_element = 1, .per_block = 4}
                                                                  : PlannedMoment{bytes_of(options.optimizer_state)};
-  const int64_t largest_group = options.strategy.starts_with("hybrid") ? options.ranks / hosts : options.ranks;
+  const int64_t ranks = options.data_ranks();
+  const int64_t largest_group = options.strategy.starts_with("hybrid") ? ranks / hosts : ranks;
   const int64_t group = options.shard_group_size == 0 ? largest_group : options.shard_group_size;
-  return {.ranks = options.ranks,
+  return {.ranks = ranks,
           .hosts = hosts,
           .group = replicas_only ? 1 : group,
           .full_for_the_step = whole_step,

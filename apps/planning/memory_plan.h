@@ -36,8 +36,10 @@ struct PlannedSharding {
   bool offloads_state = false;   // of the optimizer, to files
   bool offloads_shards = false;  // and the sums of their gradients
   bool copies_for_saves = false;
+  bool first_unit_stays_open = true;  // it is used at both ends of the model, while others come and go
 };
 
+// The ranks hold the model, or the same stage and parts of it, and lie on so many hosts.
 PlannedSharding planned_sharding(const RunOptions& options, int64_t hosts = 1, bool on_gpus = false);
 
 // In bytes; but for `copies`, `save_copy`, `late`, `on_host` and `resident`, the parts of fsdp::MemoryReport at the end
@@ -59,9 +61,8 @@ struct MemoryPlan {
   }
 };
 
-// By rank, of the first host. The first unit, which is used at both ends of the model, is open while all others come
-// and go. Units have at least one element. On several hosts a group is of whole hosts, or a part of one; gradients on
-// their way are told within the padding of a slice there.
+// By rank, of the first host. Units have at least one element. On several hosts a group is of whole hosts, or a part of
+// one; gradients on their way are told within the padding of a slice there.
 std::vector<MemoryPlan> plan_memory(const std::vector<PlannedUnit>& units, const PlannedSharding& sharding);
 
 }  // namespace trainer

@@ -19,6 +19,10 @@ std::string plan_bytes(double count) {
   return count < kMost ? short_bytes(static_cast<size_t>(count)) : "> 9 EB";
 }
 
+std::string range_text(int64_t first, int64_t last) {
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
 std::string operations(double count) {
   constexpr std::array<const char*, 9> kPrefixes = {"", "k", "M", "G", "T", "P", "E", "Z", "Y"};
   size_t power = 0;

@@ -12,10 +12,11 @@ namespace {
 // Neither 2 nor 3: bytes of an element, and queries, keys and values in one matrix, are factors of their own.
 constexpr ActivationSizes kPrimes = {13, 17, 5, 7, 11, 19, 23, 29, 31};
 
-enum Size : size_t { kBatch, kContext, kShared, kKeyValueHeads, kHeadWidth, kWidth, kMlpWidth, kVocabulary, kRank };
-
 // Llama turns halves of heads, whose width is even.
 int64_t head_parts(const models::ModelConfig& model) { return model.family == models::Family::Llama ? 2 : 1; }
+
+// GPT-2's is that of its heads.
+bool has_own_width(const models::ModelConfig& model) { return model.family == models::Family::Llama || model.is_part; }
 
 ActivationSizes tiny_sizes(const RunOptions& options) {
   ActivationSizes sizes = activation_sizes(options);
@@ -31,15 +32,15 @@ ActivationSizes activation_sizes(const RunOptions& options) {
   const models::ModelConfig& model = options.model;
   const int64_t heads = model.key_value_heads_or_default();
   ActivationSizes sizes;
-  sizes[kBatch] = options.batch;
-  sizes[kContext] = model.context;
-  sizes[kShared] = model.heads / heads;
-  sizes[kKeyValueHeads] = heads;
-  sizes[kHeadWidth] = model.head_width_or_default() / head_parts(model);
-  sizes[kWidth] = model.family == models::Family::Gpt2 ? 1 : model.width;  // GPT-2's is that of its heads
-  sizes[kMlpWidth] = model.mlp_width_or_default();
-  sizes[kVocabulary] = model.vocabulary;
-  sizes[kRank] = model.lora ? model.lora->rank : 1;
+  sizes[kBatchPlace] = options.batch;
+  sizes[kContextPlace] = model.context;
+  sizes[kSharedPlace] = model.heads / heads;
+  sizes[kKeyValueHeadsPlace] = heads;
+  sizes[kHeadWidthPlace] = model.head_width_or_default() / head_parts(model);
+  sizes[kWidthPlace] = has_own_width(model) ? model.width : 1;
+  sizes[kMlpWidthPlace] = model.mlp_width_or_default();
+  sizes[kVocabularyPlace] = model.vocabulary;
+  sizes[kRankPlace] = model.lora ? model.lora->rank : 1;
   return sizes;
 }
 
@@ -47,20 +48,20 @@ RunOptions with_prime_sizes(const RunOptions& options) {
   const ActivationSizes sizes = tiny_sizes(options);
   RunOptions tiny = options;
   models::ModelConfig& model = tiny.model;
-  tiny.batch = sizes[kBatch];
-  model.context = sizes[kContext];
-  model.heads = sizes[kShared] * sizes[kKeyValueHeads];
-  const int64_t head_width = head_parts(model) * sizes[kHeadWidth];
-  if (model.family == models::Family::Llama) {
-    model.key_value_heads = sizes[kKeyValueHeads];
+  tiny.batch = sizes[kBatchPlace];
+  model.context = sizes[kContextPlace];
+  model.heads = sizes[kSharedPlace] * sizes[kKeyValueHeadsPlace];
+  const int64_t head_width = head_parts(model) * sizes[kHeadWidthPlace];
+  if (has_own_width(model)) {
+    model.key_value_heads = sizes[kKeyValueHeadsPlace];
     model.head_width = head_width;
-    model.width = sizes[kWidth];
+    model.width = sizes[kWidthPlace];
   } else {
     model.width = model.heads * head_width;
   }
-  model.mlp_width = sizes[kMlpWidth];
-  model.vocabulary = sizes[kVocabulary];
-  if (model.lora) model.lora->rank = sizes[kRank];
+  model.mlp_width = sizes[kMlpWidthPlace];
+  model.vocabulary = sizes[kVocabularyPlace];
+  if (model.lora) model.lora->rank = sizes[kRankPlace];
   model.begin_token.reset();  // they may be beyond the vocabulary
   model.end_tokens.clear();
   return tiny;
@@ -82,7 +83,8 @@ double product_of(const ActivationSizes& sizes, const Powers& powers) {
 
 Powers powers_of_logits(const ActivationSizes& sizes) {
   Powers powers{};
-  for (const Size size : {kBatch, kContext, kVocabulary}) powers[size] = sizes[size] > 1 ? 1 : 0;
+  for (const ActivationPlace size : {kBatchPlace, kContextPlace, kVocabularyPlace})
+    powers[size] = sizes[size] > 1 ? 1 : 0;
   return powers;
 }
 

@@ -9,6 +9,7 @@
 #include <fsdp/activation_memory.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +27,17 @@ namespace trainer {
 // The sizes: batch, context, heads that share keys and values, heads of these, width of a head, width of the model,
 // width of the MLP, vocabulary, rank of adapters. Sizes that follow from others, or are absent, are 1.
 using ActivationSizes = std::array<int64_t, 9>;
+enum ActivationPlace : size_t {
+  kBatchPlace,
+  kContextPlace,
+  kSharedPlace,
+  kKeyValueHeadsPlace,
+  kHeadWidthPlace,
+  kWidthPlace,
+  kMlpWidthPlace,
+  kVocabularyPlace,
+  kRankPlace,
+};
 ActivationSizes activation_sizes(const RunOptions& options);
 
 // The run with primes for its sizes. Sizes of 1 stay, because operators treat a dimension of 1 specially.

@@ -9,17 +9,14 @@ namespace trainer {
 
 namespace {
 
-// Places in ActivationSizes.
-constexpr size_t kBatchPlace = 0, kContextPlace = 1, kSharedPlace = 2, kHeadsPlace = 3, kVocabularyPlace = 7;
-
 // Memory that a kernel computes in: that the primes of sizes divide its bytes is chance. A tensor has each size once,
 // and the context twice where it has heads.
 bool is_of_kernel(const TensorForms::Powers& powers, const ActivationSizes& sizes) {
   for (size_t i = 0; i < powers.size(); ++i) {
     if (powers[i] > (i == kContextPlace ? 2 : 1)) return true;
   }
-  const bool may_have_heads = sizes[kSharedPlace] * sizes[kHeadsPlace] > 1;
-  return powers[kContextPlace] == 2 && may_have_heads && powers[kSharedPlace] + powers[kHeadsPlace] == 0;
+  const bool may_have_heads = sizes[kSharedPlace] * sizes[kKeyValueHeadsPlace] > 1;
+  return powers[kContextPlace] == 2 && may_have_heads && powers[kSharedPlace] + powers[kKeyValueHeadsPlace] == 0;
 }
 
 // One rank alone has no others: what autograd makes of a step's only micro-batch stays where it is.

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "console/units.h"
+#include "options/mesh_choice.h"
 #include "options/resolve.h"
 #include "planning/host_memory.h"
 
@@ -38,6 +39,8 @@ std::string flags_between(const RunOptions& given, const RunOptions& changed) {
   if (given.offload_activations != changed.offload_activations) flags.emplace_back("--offload-activations");
   add("--reduce-dtype", given.reduce_dtype, changed.reduce_dtype);
   add("--param-dtype", given.param_dtype, changed.param_dtype);
+  add("--pipeline-schedule", given.pipeline_schedule, changed.pipeline_schedule);
+  if (given.sequence_parallel != changed.sequence_parallel) flags.emplace_back("--sequence-parallel");
   add("--context", given.model.context, changed.model.context);
   return fmt::format("{}", fmt::join(flags, " "));
 }
@@ -54,10 +57,27 @@ std::optional<RunOptions> with_waits_for_saves(const RunOptions& options) {
 }
 
 std::optional<RunOptions> with_full_shard(const RunOptions& options) {
-  if (options.ranks == 1 || (options.strategy == "full-shard" && options.shard_group_size == 0)) return std::nullopt;
+  if (options.data_ranks() == 1 || (options.strategy == "full-shard" && options.shard_group_size == 0))
+    return std::nullopt;
   RunOptions changed = options;
   changed.strategy = "full-shard";
   changed.shard_group_size = 0;
+  return changed;
+}
+
+// The bits stay; a rank holds as many micro-batches as there are ranks behind it.
+std::optional<RunOptions> with_few_micro_batches_held(const RunOptions& options) {
+  if (options.pipeline_parallel == 1 || options.pipeline_schedule != "all-forward-all-backward") return std::nullopt;
+  RunOptions changed = options;
+  changed.pipeline_schedule = options.stages_per_rank == 1 ? "one-forward-one-backward" : "interleaved";
+  return changed;
+}
+
+// As many bytes are sent.
+std::optional<RunOptions> with_divided_sequences(const RunOptions& options) {
+  if (options.tensor_parallel == 1 || options.sequence_parallel) return std::nullopt;
+  RunOptions changed = options;
+  changed.sequence_parallel = true;
   return changed;
 }
 
@@ -83,7 +103,7 @@ std::optional<RunOptions> with_recomputation(const RunOptions& options) {
 
 // Ranks x micro-batches of the same product compute the same.
 std::optional<RunOptions> with_fewer_ranks(const RunOptions& options) {
-  if (options.ranks == 1 || options.shard_group_size != 0) return std::nullopt;
+  if (options.ranks == 1 || options.has_mesh() || options.shard_group_size != 0) return std::nullopt;
   RunOptions changed = options;
   changed.ranks = fewer(options.ranks);
   changed.micro_batches *= options.ranks / changed.ranks;
@@ -121,7 +141,7 @@ std::optional<RunOptions> with_short_moments(const RunOptions& options) {
 }
 
 std::optional<RunOptions> with_short_gradients(const RunOptions& options) {
-  if (options.ranks == 1 || options.reduce_dtype != "fp32") return std::nullopt;
+  if (options.data_ranks() == 1 || options.reduce_dtype != "fp32") return std::nullopt;
   RunOptions changed = options;
   changed.reduce_dtype = "bf16";
   return changed;
@@ -143,17 +163,22 @@ std::optional<RunOptions> with_half_the_context(const RunOptions& options) {
   return changed;
 }
 
-constexpr std::array<Step, 12> kSteps = {with_waits_for_saves, with_full_shard,           with_a_smaller_batch,
-                                         with_recomputation,   with_fewer_ranks,          with_more_in_files,
-                                         with_shards_on_host,  with_activations_in_files, with_short_moments,
-                                         with_short_gradients, with_short_parameters,     with_half_the_context};
+constexpr std::array<Step, 14> kSteps = {with_waits_for_saves,      with_full_shard,      with_few_micro_batches_held,
+                                         with_divided_sequences,    with_a_smaller_batch, with_recomputation,
+                                         with_fewer_ranks,          with_more_in_files,   with_shards_on_host,
+                                         with_activations_in_files, with_short_moments,   with_short_gradients,
+                                         with_short_parameters,     with_half_the_context};
+
+bool is_possible(const RunOptions& options) {
+  return contradictions(options).empty() && mesh_problems(options).empty();
+}
 
 // On several hosts a launcher has decided on the ranks. On GPUs moments of 8 bits are refused, and files are for state
 // that lies in the host's memory.
 bool is_allowed(Step step, const RunPlan& plan) {
   if (step == with_shards_on_host) return plan.host.on_gpus;
   if (step == with_more_in_files || step == with_short_moments) return !plan.host.on_gpus;
-  if (step == with_activations_in_files) return plan.offload.is_known();
+  if (step == with_activations_in_files) return plan.offload.is_known() && !plan.options.has_mesh();
   return step != with_fewer_ranks || plan.hosts == 1;
 }
 
@@ -166,7 +191,7 @@ struct Reached {
 Reached as_far_as_needed(Reached from, Step step, double available) {
   while (from.bytes > available) {
     const std::optional<RunOptions> changed = step(from.plan.options);
-    if (!changed || !contradictions(*changed).empty()) break;
+    if (!changed || !is_possible(*changed)) break;
     RunPlan plan = from.plan;
     plan.options = *changed;
     const double bytes = host_bytes(plan);

@@ -6,6 +6,7 @@
 
 #include "options/options.h"
 #include "planning/planned_activations.h"
+#include "planning/planned_blocks.h"
 #include "planning/planned_offload.h"
 #include "planning/planned_tensors.h"
 
@@ -40,6 +41,7 @@ struct RunPlan {
   PlannedActivations activations = {};
   PlannedOffload offload = {};
   PlannedTensors tensors = {};
+  PlannedBlocks blocks = {};  // of runs on a mesh
 
   std::optional<double> memory() const { return options.memory ? options.memory : host.memory; }
   std::optional<double> peak_flops() const { return options.peak_flops ? options.peak_flops : host.peak_flops; }

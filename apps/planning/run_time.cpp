@@ -5,6 +5,7 @@
 #include "console/units.h"
 #include "options/frozen.h"
 #include "planning/plan_text.h"
+#include "planning/planned_mesh.h"
 
 namespace trainer {
 
@@ -21,7 +22,8 @@ double step_seconds(const RunOptions& options, const PassTimes& passes) {
   const double micro_batch = passes.rest + static_cast<double>(options.model.layers) * passes.layer;
   const double parameters = static_cast<double>(models::parameter_numel(options.model));
   const double of_rank = parameters / static_cast<double>(options.strategy == "no-shard" ? 1 : options.ranks);
-  return static_cast<double>(options.micro_batches) * micro_batch + of_rank * passes.update_of_parameter;
+  const auto divided = static_cast<double>(options.ranks_of_replica());
+  return static_cast<double>(options.micro_batches) * micro_batch / divided + of_rank * passes.update_of_parameter;
 }
 
 bool knows_steps(const RunPlan& plan) { return plan.windows.has_value() || !plan.options.epochs; }
@@ -32,6 +34,11 @@ struct StepTime {
   double seconds;
   std::string source;
 };
+
+// The share of a step in which ranks of a pipeline wait for others.
+double idle_share_of(const RunOptions& options) {
+  return options.pipeline_parallel == 1 ? 0 : idle_shares(planned_mesh(options), options).mean;
+}
 
 std::optional<StepTime> step_time(const RunPlan& plan) {
   const RunOptions& options = plan.options;
@@ -54,9 +61,10 @@ std::optional<StepTime> step_time(const RunPlan& plan) {
 }  // namespace
 
 std::string time_text(const RunPlan& plan) {
-  const std::optional<StepTime> step = step_time(plan);
+  std::optional<StepTime> step = step_time(plan);
   if (!step) return "";
   const RunOptions& options = plan.options;
+  step->seconds /= 1 - idle_share_of(options);
   std::string text = "time, about\n" + plan_line("a step", rough_duration(step->seconds));
   if (knows_steps(plan)) {
     text +=

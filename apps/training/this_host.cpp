@@ -1,6 +1,7 @@
 #include "training/this_host.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <fsdp/mesh.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "planning/host_memory.h"
 #include "planning/many_layers.h"
 #include "planning/measured_activations.h"
+#include "planning/measured_blocks.h"
 #include "run/sharding.h"
 
 namespace trainer {
@@ -60,12 +62,17 @@ FreeMemory free_memory() {
 RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
+  if (options.hosts && options.ranks % *options.hosts == 0) plan.hosts = *options.hosts;
   const torch::Device device = world.device();
   plan.host.on_gpus = device.is_cuda();
   plan.activations = measured_activations(device);
   if (layers_are_alike(options) || options.model.layers <= kMostLayersOfSteps) {
     plan.offload = measured_offload(device);
     plan.tensors = measured_tensors();
+  }
+  if (options.has_mesh()) {
+    const fsdp::Mesh mesh(world, {{"all", world.size()}, {"alone", 1}});
+    plan.blocks = measured_blocks(mesh["alone"]);
   }
   plan.tensors.bytes(options, most_logits_bytes(plan.host));  // runs a step: the code of a step is in memory then
   plan.host.disk = free_on_disk_of(offload_folder_of(options));

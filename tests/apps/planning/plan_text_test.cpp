@@ -6,6 +6,7 @@
 
 #include "apps/columns.h"
 #include "apps/planning/sample_activations.h"
+#include "console/units.h"
 #include "models/model_sizes.h"
 #include "planning/assumed.h"
 #include "planning/dry_run.h"
@@ -182,6 +183,65 @@ TEST(Assumed, NamesEachDefaultThatFiguresRestOn) {
               IsEmpty());
 }
 
+RunPlan mesh_plan(int64_t data, int64_t pipeline, int64_t tensor) {
+  RunPlan plan = large_plan();
+  plan.options.ranks = data * pipeline * tensor;
+  plan.options.pipeline_parallel = pipeline;
+  plan.options.tensor_parallel = tensor;
+  plan.options.micro_batches = 8;
+  plan.options.param_dtype = "bf16";
+  plan.blocks = sample_blocks();
+  return plan;
+}
+
+TEST(DryRun, SaysWhereTheRanksOfAMeshLie) {
+  RunPlan plan = mesh_plan(2, 2, 2);
+  EXPECT_THAT(dry_run_text(plan), HasSubstr("mesh\n  ranks               2 x 2 x 2 ranks (data x pipeline x tensor)"));
+  EXPECT_THAT(dry_run_text(plan), HasSubstr("  hosts               all ranks share a host\n"));
+  plan.hosts = 4;
+  EXPECT_THAT(dry_run_text(plan),
+              HasSubstr("  hosts               tensor ranks share a host; the ranks of a pipeline lie on\n"
+                        "                      2 hosts: 0, 1; data ranks lie on 2 hosts\n"));
+}
+
+TEST(DryRun, HasARowForEachStage) {
+  const RunPlan plan = mesh_plan(2, 2, 2);
+  const std::string text = dry_run_text(plan);
+  for (const char* part : {"memory of a rank, at most     state buffers activations messages",
+                           "\n  stage 0 (ranks 0-1, 4-5)", "\n  stage 1 (ranks 2-3, 6-7)",
+                           "a rank receives per step    pipeline  tensor", "2 data ranks x 8 micro-batches"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("per rank at most")));
+  EXPECT_THAT(memory_table(plan), HasSubstr("stage 1"));
+}
+
+// The first stage holds two micro-batches in flight, and the schedule with all forwards first holds eight.
+TEST(DryRun, CountsTheMicroBatchesOfAStage) {
+  const auto bytes_of = [](const char* schedule) {
+    RunPlan plan = mesh_plan(1, 2, 1);
+    plan.options.pipeline_schedule = schedule;
+    return host_bytes(plan);
+  };
+  EXPECT_GT(bytes_of("all-forward-all-backward"), bytes_of("one-forward-one-backward"));
+  EXPECT_GT(bytes_of("one-forward-one-backward"), bytes_of("one-at-a-time"));
+}
+
+TEST(DryRun, IsShortForManyStages) {
+  const std::string text = dry_run_text(mesh_plan(1, 16, 1));
+  EXPECT_THAT(text, AllOf(HasSubstr("\n  stage 3 (rank 3)"), Not(HasSubstr("\n  stage 8 (rank 8)")),
+                          HasSubstr("\n  stage 15 (rank 15)"), HasSubstr("rows between\n")));
+}
+
+TEST(RunTime, CountsIdleRanks) {
+  RunPlan plan = mesh_plan(1, 2, 1);
+  plan.host.peak_flops = 1e12;
+  plan.options.micro_batches = 1;
+  const double of_work = step_seconds(plan.options, 1e12);
+  EXPECT_THAT(time_text(plan), HasSubstr("a step              "));
+  EXPECT_THAT(time_text(plan), Not(HasSubstr("a step              " + rough_duration(of_work))));
+}
+
 TEST(DryRun, HasAtMostEightyColumns) {
   RunPlan large = large_plan();
   large.host = {.memory = 24.1e9, .cores = 2, .process_bytes = 2e8, .peak_flops = 1e9};
@@ -189,7 +249,12 @@ TEST(DryRun, HasAtMostEightyColumns) {
   RunPlan hosts = large;
   hosts.options.ranks = 1024;
   hosts.hosts = 128;
-  for (const RunPlan& plan : {RunPlan(), large, hosts}) {
+  RunPlan mesh = mesh_plan(16, 8, 8);
+  mesh.hosts = 128;
+  RunPlan loops = mesh_plan(1, 4, 1);
+  loops.options.pipeline_schedule = "interleaved";
+  loops.options.stages_per_rank = 4;
+  for (const RunPlan& plan : {RunPlan(), large, hosts, mesh, loops}) {
     std::istringstream lines(assumed_text(plan.options, CommandLine()) + dry_run_text(plan));
     for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), 80) << line;
   }

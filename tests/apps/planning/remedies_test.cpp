@@ -264,5 +264,39 @@ TEST(Remedies, LeaveTheContextOfWeightsFromElsewhere) {
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--context"))));
 }
 
+RunPlan planned_mesh_of(int64_t data, int64_t pipeline, int64_t tensor) {
+  RunPlan plan = planned("llama-1b", data * pipeline * tensor);
+  plan.options.pipeline_parallel = pipeline;
+  plan.options.tensor_parallel = tensor;
+  plan.options.tensor_parts = tensor;
+  plan.options.micro_batches = 4;
+  plan.options.model.context = 2048;
+  plan.blocks = sample_blocks();
+  return plan;
+}
+
+// Other numbers of ranks could not hold all stages and parts.
+TEST(Remedies, KeepTheRanksOfAMesh) {
+  const RunPlan plan = planned_mesh_of(2, 2, 2);
+  const std::vector<std::string> found = changes(remedies(plan, kGigabyte));
+  EXPECT_THAT(found, Not(IsEmpty()));
+  EXPECT_THAT(found, Each(Not(testing::HasSubstr("--ranks"))));
+  EXPECT_THAT(found, Contains("--sequence-parallel"));
+}
+
+TEST(Remedies, HoldFewerMicroBatches) {
+  RunPlan plan = planned_mesh_of(1, 2, 1);
+  EXPECT_THAT(changes(remedies(plan, kGigabyte)), Not(Contains("--pipeline-schedule one-forward-one-backward")));
+  plan.options.pipeline_schedule = "all-forward-all-backward";
+  EXPECT_THAT(changes(remedies(plan, kGigabyte)), Contains("--pipeline-schedule one-forward-one-backward"));
+}
+
+// Sequences of a context that the parts do not divide cannot be divided.
+TEST(Remedies, DoNotContradictTheMesh) {
+  RunPlan plan = planned_mesh_of(1, 1, 4);
+  plan.options.model.context = 2050;
+  EXPECT_THAT(changes(remedies(plan, kGigabyte)), Not(Contains("--sequence-parallel")));
+}
+
 }  // namespace
 }  // namespace trainer

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planning/planned_activations.h"
+#include "planning/planned_blocks.h"
 #include "planning/planned_offload.h"
 
 namespace trainer {
@@ -32,6 +33,16 @@ inline PlannedOffload sample_offload() {
     return std::vector<PlannedOffload::Moment>{
         {.in_memory = {{4 * tokens * tiny.model.vocabulary, 1}},
          .offloaded = {{tokens * tiny.model.width * element, tensors_of_sample_layer(tiny) * tiny.model.layers}}}};
+  });
+}
+
+// Of each block of a mesh: as many tensors of the width as sample_activations has, and the logits.
+inline PlannedBlocks sample_blocks() {
+  return PlannedBlocks([](const RunOptions& tiny, int, bool) {
+    const int64_t tokens = tiny.batch * tiny.model.context, element = tiny.param_dtype == "fp32" ? 4 : 2;
+    const std::vector<int64_t> kept(static_cast<size_t>(tensors_of_sample_layer(tiny)),
+                                    tokens * tiny.model.width * element);
+    return PlannedBlocks::Storages{.kept = kept, .moments = {kept}};
   });
 }
 
