@@ -80,5 +80,35 @@ TEST_P(TensorParallelOnDevices, ClipsByOneNormOnAllRanks) {
   });
 }
 
+// Parts of matrices go to the other ranks and back on the device.
+TEST_P(TensorParallelOnDevices, MuonHasTheBitsOfOneProcess) {
+  fsdp::testing::run_ranks(GetParam().ranks, [](World& world) {
+    const TensorParallelOptions options{.parts = 4, .sequence_parallel = GetParam().sequence_parallel};
+    World alone = world.split(world.rank());
+    const auto trained_over = [&](const World& axis) {
+      torch::manual_seed(7);
+      DividedModel model(axis, options);
+      model.to(world.device());
+      ShardedModel sharded = shard(model, alone);
+      Muon optimizer(sharded, {.lr = 1e-2});
+      for (int step = 0; step < 3; ++step) {
+        const auto [input, targets] = batch_of(step);
+        model.loss(input.to(world.device()), targets.to(world.device())).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      Values weights;
+      for (const auto& [name, value] : sharded.full_state()) weights[name] = value.cpu();
+      return std::pair(weights, divisions_of(model));
+    };
+    const Values expected = trained_over(alone).first;
+    device::start_log();
+    const auto [found, divisions] = trained_over(world);
+    device::stop_log();
+    EXPECT_THAT(device::missing_waits(), ::testing::IsEmpty());
+    expect_parts(found, expected, divisions);
+  });
+}
+
 }  // namespace
 }  // namespace fsdp::parallel_models

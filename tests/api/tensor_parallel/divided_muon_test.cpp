@@ -11,6 +11,7 @@ namespace {
 
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using fsdp::testing::run_ranks_to_end;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -78,6 +79,71 @@ INSTANTIATE_TEST_SUITE_P(
         MuonCase{.data = 2, .tensor = 4, .options = kAllMatrices, .name = "all"},
         MuonCase{.data = 2, .tensor = 2, .options = kAllMatrices, .strategy = Strategy::NoShard, .name = "replicas"}),
     ::testing::PrintToStringParamName());
+
+// Layers of one model that are divided over different axes. Each pair is whole along the other's axis.
+struct TwoAxesModel : nn::Module {
+  TwoAxesModel(const World& first, const World& second, const TensorParallelOptions& parallel = {.parts = 2})
+      : up(nn::LinearOptions(8, 32), first, parallel),
+        down(nn::LinearOptions(32, 8), first, parallel),
+        other_up(nn::LinearOptions(8, 32), second, parallel),
+        other_down(nn::LinearOptions(32, 8), second, parallel),
+        whole(nn::LinearOptions(8, 4)) {
+    register_module("up", up), register_module("down", down), register_module("whole", whole);
+    register_module("other_up", other_up), register_module("other_down", other_down);
+  }
+  Tensor loss(const Tensor& x) { return whole(other_down(other_up(down(up(x)).relu()))).square().sum(); }
+  ColumnParallelLinear up;
+  RowParallelLinear down;
+  ColumnParallelLinear other_up;
+  RowParallelLinear other_down;
+  nn::Linear whole;
+};
+
+TEST(DividedMuon, OverTwoAxesHasTheBitsOfOneProcess) {
+  run_ranks(4, [](World& world) {
+    World alone = world.split(world.rank());
+    const Mesh mesh(world, {{"rows", 2}, {"columns", 2}});
+    const auto trained = [&](const World& first, const World& second) {
+      torch::manual_seed(7);
+      TwoAxesModel model(first, second);
+      ShardedModel sharded = shard(model, alone);
+      Muon optimizer(sharded, {.lr = 1e-2});
+      for (int step = 0; step < 2; ++step) {
+        model.loss(torch::linspace(-1, 1, 24).view({3, 8}) * (step + 1)).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      const NamedTensors state = sharded.full_state();
+      return std::pair(Values(state.begin(), state.end()), divisions_of(model));
+    };
+    const auto [found, divisions] = trained(mesh["rows"], mesh["columns"]);
+    expect_parts(found, trained(alone, alone).first, divisions);
+  });
+}
+
+// A rank that is gone, or that calls another collective of the axis, is named by the ranks that wait in the step.
+TEST(DividedMuon, ARankThatIsNotInTheStepIsNamed) {
+  for (const bool is_gone : {true, false}) {
+    const auto result = run_ranks_to_end(
+        2,
+        [is_gone](World& world) {
+          const Mesh mesh(world, {{"data", 1}, {"tensor", 2}});
+          World tensor = mesh["tensor"];
+          torch::manual_seed(7);
+          DividedModel divided(tensor, {.parts = 4});
+          ShardedModel sharded = shard(divided, mesh, "data");
+          Muon optimizer(sharded);
+          const auto [input, targets] = batch_of(1);
+          divided.loss(input, targets).backward();
+          if (world.rank() == 0) return optimizer.step();
+          if (is_gone) throw std::runtime_error("no step today");
+          tensor.barrier();
+        },
+        fsdp::testing::patient_options());
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.output, AllOf(HasSubstr("rank 1"), HasSubstr(is_gone ? "no step today" : "barrier")));
+  }
+}
 
 TEST(DividedMuon, OtherMatricesOnARankAreAnErrorOnAllRanks) {
   run_ranks(2, [](World& world) {

@@ -3,6 +3,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "api/tensor_parallel/parallel_models.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
@@ -286,6 +288,83 @@ TEST(LayerCases, EmbeddingsOfSlicesNeedASequence) {
                   AllOf(HasSubstr("ParallelEmbedding: found a tensor of shape [4]"), HasSubstr("[batch, sequence")));
     });
   }
+}
+
+// Data ranks 0 and 1 have a micro-batch each; one process adds up both. Each layer is a unit, freed after its use.
+void expect_sharded_bits_of_one(World& world, const std::function<void(LayerPair&, const Tensor&)>& run,
+                                const Options& options) {
+  const Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
+  const auto weights_over = [&](const World& axis, World data, int micro_batches) {
+    torch::manual_seed(3);
+    LayerPair pair(axis);
+    ShardedModel sharded = shard(pair, data, options);
+    sharded.set_gradient_divisor(2);
+    AdamW optimizer(sharded, {.lr = 1e-2});
+    for (uint64_t step = 0; step < 3; ++step) {
+      for (int i = 0; i < micro_batches; ++i)
+        run(pair, random_numbers({3, kOuter}, 2 * step + static_cast<uint64_t>(data.rank() + i)));
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    const NamedTensors state = sharded.full_state();
+    return std::pair(Values(state.begin(), state.end()), divisions_of(pair));
+  };
+  const auto [found, divisions] = weights_over(mesh["tensor"], mesh["data"], 1);
+  World alone = world.split(world.rank());
+  expect_parts(found, weights_over(alone, alone, 2).first, divisions);
+}
+
+TEST(LayerCases, ShardedUses) {
+  run_ranks(4, [](World& world) {
+    Options options{.units = units_by([](const std::string& name, const auto&) { return !name.empty(); })};
+    for (const bool in_bf16 : {false, true}) {
+      SCOPED_TRACE(in_bf16);
+      if (in_bf16) options.mixed_precision.param_dtype = torch::kBFloat16;
+      const auto loss_of = [](const Tensor& output) { return output.to(torch::kFloat32).square().sum(); };
+      const auto twice = [&](LayerPair& pair, const Tensor& x) {
+        loss_of(pair.forward(pair.forward(x)) + pair.forward(x * 2)).backward();
+      };
+      expect_sharded_bits_of_one(world, twice, options);
+      const auto recomputed = [&](LayerPair& pair, const Tensor& x) {
+        loss_of(activation_checkpoint([&](const Tensor& y) { return pair.forward(y); }, x.clone().requires_grad_()))
+            .backward();
+      };
+      expect_sharded_bits_of_one(world, recomputed, options);
+      const auto frozen = [&](LayerPair& pair, const Tensor& x) {
+        pair.up->weight.set_requires_grad(false);
+        loss_of(pair.forward(x)).backward();
+      };
+      expect_sharded_bits_of_one(world, frozen, options);
+      const auto hooked = [&](LayerPair& pair, const Tensor& x) {
+        const auto number = pair.down->weight.register_hook([](const Tensor& gradient) { return gradient * 4; });
+        loss_of(pair.forward(x)).backward();
+        pair.down->weight.remove_hook(number);
+      };
+      expect_sharded_bits_of_one(world, hooked, options);
+      const auto evaluated = [&](LayerPair& pair, const Tensor& x) {
+        const Tensor loss = loss_of(pair.forward(x));
+        {
+          const torch::NoGradGuard no_grad;
+          pair.forward(x * 3);
+        }
+        loss.backward();
+      };
+      expect_sharded_bits_of_one(world, evaluated, options);
+    }
+  });
+}
+
+TEST(LayerCases, SavedAndLoadedByTorch) {
+  run_ranks(2, [](World& world) {
+    std::stringstream file;
+    torch::manual_seed(3);
+    ColumnParallelLinear saved(nn::LinearOptions(kOuter, 8), world), loaded(nn::LinearOptions(kOuter, 8), world);
+    EXPECT_FALSE(torch::equal(saved->weight, loaded->weight));
+    torch::save(saved, file);
+    torch::load(loaded, file);
+    EXPECT_TRUE(torch::equal(saved->weight, loaded->weight));
+    EXPECT_EQ(saved->named_parameters().keys(), (std::vector<std::string>{"weight", "bias"}));
+  });
 }
 
 // Sums of other shapes were broadcast to each other.

@@ -1,4 +1,5 @@
 // A transformer of divided layers has the bits of one process with as many parts, and the values of plain layers.
+#include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gtest/gtest.h>
 
@@ -88,12 +89,15 @@ TEST(TensorParallel, GoesWithShardingOverAnotherAxis) {
     const Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
     World data = mesh["data"], alone = alone_in(world);
     // Each layer and each norm is a unit, which is freed after its use.
-    const Options by_layer{.units = units_by([](const std::string& name, const auto&) { return name != "tokens"; })};
-    for (const bool sequence_parallel : {false, true}) {
+    Options by_layer{.units = units_by([](const std::string& name, const auto&) { return name != "tokens"; })};
+    for (const auto& [sequence_parallel, dtype] :
+         {std::pair(false, torch::kFloat32), std::pair(true, torch::kFloat32), std::pair(true, torch::kBFloat16)}) {
+      SCOPED_TRACE(fmt::format("{} {}", sequence_parallel, toString(dtype)));
+      if (dtype != torch::kFloat32) by_layer.mixed_precision.param_dtype = dtype;
       const TensorParallelOptions options{.parts = kParts, .sequence_parallel = sequence_parallel};
       DividedModel divided = model_over(mesh["tensor"], options), whole = model_over(alone, options);
       const auto divisions = divisions_of(divided);
-      ShardedModel sharded = shard(divided, data, by_layer), expected = shard(whole, alone);
+      ShardedModel sharded = shard(divided, data, by_layer), expected = shard(whole, alone, by_layer);
       AdamW optimizer(sharded, {.lr = 1e-2}), expected_optimizer(expected, {.lr = 1e-2});
       sharded.set_gradient_divisor(2), expected.set_gradient_divisor(2);
       for (int step = 0; step < 3; ++step) {
