@@ -28,7 +28,7 @@ double buffer_bytes(const MemoryPlan& plan) { return static_cast<double>(plan.fu
 
 std::string mesh_overview(const RunPlan& plan) {
   const PlannedMesh mesh = planned_mesh(plan.options);
-  std::string text = "mesh\n" + plan_line("ranks", mesh_text(plan.options));
+  std::string text = "mesh\n" + plan_line("ranks", mesh_text(plan.options, /*places=*/""));
   text += plan_line("hosts", MeshPlaces(mesh, plan.hosts).text());
   if (mesh.pipeline == 1) return text;
   text += plan_line("stages",

@@ -55,7 +55,7 @@ int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t
                                                       .targets = targets,
                                                       .fingerprint = fingerprint_,
                                                       .sharded = !models.empty(),
-                                                      .has_parameters = !made_.root->parameters().empty(),
+                                                      .has_parameters = !parts_->blocks().root->parameters().empty(),
                                                       .random_number = randomness.number()});
   randomness.set_number(number);
   return micro_batches;

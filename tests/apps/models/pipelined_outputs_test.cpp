@@ -70,6 +70,29 @@ TEST_P(SmallModels, SaveStagesThatAPlainModelLoads) {
   });
 }
 
+// The results that each layer keeps, in the order of the layers.
+std::vector<fsdp::KeptResults> kept_by_layers(const torch::nn::Module& module) {
+  std::vector<fsdp::KeptResults> kept;
+  for (const auto& one : module.modules(/*include_self=*/false)) {
+    const auto* layer = dynamic_cast<const fsdp::RecomputedModule*>(one.get());
+    if (layer != nullptr) kept.push_back(layer->recomputation().keep);
+  }
+  return kept;
+}
+
+TEST(PipelinedModels, RecomputeTheLayersOfThePlainModel) {
+  run_ranks(1, [](World& world) {
+    const SmallModel small;
+    const auto plain = make_small(small);
+    for (const Recomputation& recomputation :
+         {Recomputation{}, Recomputation{.blocks = 2}, Recomputation{.blocks = 1, .keeps_products = true}}) {
+      plain->set_recomputation(recomputation);
+      fsdp::Pipeline pipeline(PipelinedModel(small.config(), {}, recomputation).blocks(), world);
+      EXPECT_EQ(kept_by_layers(pipeline.stage()), kept_by_layers(*plain));
+    }
+  });
+}
+
 TEST(PipelinedModels, PutTheHeadOnTheLastStage) {
   run_ranks(2, [](World& world) {
     const PipelinedModel model(SmallModel{}.config());
