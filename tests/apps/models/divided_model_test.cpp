@@ -24,9 +24,8 @@ using ::testing::HasSubstr;
 
 constexpr int kFourParts = 4;
 
-// Of all files.
-INSTANTIATE_TEST_SUITE_P(Families, SmallModels, all_small_models(),
-                         [](const auto& info) { return name_of_small(info.param); });
+class DividedModels : public SmallModels {};
+INSTANTIATE_TEST_SUITE_P(Families, DividedModels, all_small_models(), name_of_case);
 
 World alone_in(const World& world) { return world.split(world.rank()); }
 
@@ -63,21 +62,21 @@ void expect_bits_of_one_process(World& world, const SmallModel& small, bool sequ
   }
 }
 
-TEST_P(SmallModels, HaveTheBitsOfOneProcessOnTwoRanks) {
+TEST_P(DividedModels, HaveTheBitsOfOneProcessOnTwoRanks) {
   run_ranks(2, [](World& world) { expect_bits_of_one_process(world, GetParam(), false); });
 }
 
-TEST_P(SmallModels, HaveTheBitsOfOneProcessOnFourRanks) {
+TEST_P(DividedModels, HaveTheBitsOfOneProcessOnFourRanks) {
   run_ranks(4, [](World& world) { expect_bits_of_one_process(world, GetParam(), false); });
 }
 
-TEST_P(SmallModels, HaveTheBitsOfOneProcessOnSlicesOfTheSequence) {
+TEST_P(DividedModels, HaveTheBitsOfOneProcessOnSlicesOfTheSequence) {
   run_ranks(2, [](World& world) { expect_bits_of_one_process(world, GetParam(), true); });
   run_ranks(4, [](World& world) { expect_bits_of_one_process(world, GetParam(), true); });
 }
 
 // Parts are added in another order than the elements of a whole row, so the last bits differ.
-TEST_P(SmallModels, HaveTheValuesOfAModelThatIsNotDivided) {
+TEST_P(DividedModels, HaveTheValuesOfAModelThatIsNotDivided) {
   SmallModel small = GetParam();
   small.dropout = 0;  // which draws other numbers
   run_ranks(2, [&](World& world) {
@@ -94,7 +93,7 @@ TEST_P(SmallModels, HaveTheValuesOfAModelThatIsNotDivided) {
   });
 }
 
-TEST_P(SmallModels, HaveTheFirstWeightsOfAPlainModelWhereTheirConstructionIsDeferred) {
+TEST_P(DividedModels, HaveTheFirstWeightsOfAPlainModelWhereTheirConstructionIsDeferred) {
   run_ranks(2, [](World& world) {
     const auto plain = make_small(GetParam());
     const torch::Tensor next = torch::rand({3});
@@ -106,7 +105,7 @@ TEST_P(SmallModels, HaveTheFirstWeightsOfAPlainModelWhereTheirConstructionIsDefe
   });
 }
 
-TEST_P(SmallModels, HaveTheSameBitsDividedAndRecomputed) {
+TEST_P(DividedModels, HaveTheSameBitsDividedAndRecomputed) {
   run_ranks(2, [](World& world) {
     for (const bool sequence_parallel : {false, true}) {
       const auto model = make_small(GetParam(), division_over(world, sequence_parallel));
@@ -122,7 +121,7 @@ TEST_P(SmallModels, HaveTheSameBitsDividedAndRecomputed) {
   });
 }
 
-TEST_P(SmallModels, WriteTheSameTokensDividedWithACache) {
+TEST_P(DividedModels, WriteTheSameTokensDividedWithACache) {
   run_ranks(2, [](World& world) {
     for (const bool sequence_parallel : {false, true}) {
       const auto model = make_small(GetParam(), division_over(world, sequence_parallel));
@@ -156,7 +155,7 @@ fsdp::NamedTensors train_replica(LanguageModel& model, World data) {
   return sharded.full_state();
 }
 
-TEST_P(SmallModels, TrainDividedAndSharded) {
+TEST_P(DividedModels, TrainDividedAndSharded) {
   SmallModel even = GetParam();
   even.is_even = true;
   run_ranks(4, [&](World& world) {
@@ -171,7 +170,7 @@ TEST_P(SmallModels, TrainDividedAndSharded) {
   });
 }
 
-TEST(DividedModels, AreRefusedWithNumbersThatWouldDo) {
+TEST(DivisionOfAModel, IsRefusedWithNumbersThatWouldDo) {
   run_ranks(2, [](World& world) {
     const auto refusal = [&](const ModelConfig& config, const Division& division) {
       return message_of<fsdp::Error>([&] { make_model(config, division); });

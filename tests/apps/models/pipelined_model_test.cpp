@@ -20,6 +20,9 @@ using fsdp::parallel_models::divisions_of;
 using fsdp::parallel_models::part_of;
 using fsdp::testing::run_ranks;
 
+class PipelinedModels : public SmallModels {};
+INSTANTIATE_TEST_SUITE_P(Families, PipelinedModels, all_small_models(), name_of_case);
+
 constexpr int kStepCount = 2, kBatchCount = 4;  // a power of two: a mean of means has the same bits
 
 struct PipelineCase {
@@ -150,17 +153,17 @@ void expect_bits_of_plain_model(const SmallModel& small, const PipelineCase& one
   });
 }
 
-TEST_P(SmallModels, HaveTheBitsOfAPlainModelOnAnyNumberOfStages) {
+TEST_P(PipelinedModels, HaveTheBitsOfAPlainModelOnAnyNumberOfStages) {
   for (int stages = 1; stages <= 4; ++stages) expect_bits_of_plain_model(GetParam(), {.pipeline = stages});
 }
 
-TEST_P(SmallModels, HaveTheBitsOfAPlainModelWithAdapters) {
+TEST_P(PipelinedModels, HaveTheBitsOfAPlainModelWithAdapters) {
   SmallModel adapted = GetParam();
   adapted.has_adapters = true;
   expect_bits_of_plain_model(adapted, {.pipeline = 2});
 }
 
-TEST_P(SmallModels, HaveTheBitsOfAPlainModelInShardedStages) {
+TEST_P(PipelinedModels, HaveTheBitsOfAPlainModelInShardedStages) {
   expect_bits_of_plain_model(GetParam(), {.data = 2, .pipeline = 2});
   expect_bits_of_plain_model(GetParam(), {.data = 2,
                                           .pipeline = 1,
@@ -172,7 +175,7 @@ TEST_P(SmallModels, HaveTheBitsOfAPlainModelInShardedStages) {
                               .options = {.schedule = fsdp::PipelineSchedule::Interleaved, .stages_per_rank = 2}});
 }
 
-TEST_P(SmallModels, HaveTheBitsOfADividedModelInStages) {
+TEST_P(PipelinedModels, HaveTheBitsOfADividedModelInStages) {
   SmallModel even = GetParam();
   even.is_even = true;
   for (const bool sequence_parallel : {false, true}) {
@@ -181,7 +184,7 @@ TEST_P(SmallModels, HaveTheBitsOfADividedModelInStages) {
   }
 }
 
-TEST_P(SmallModels, MayBeFrozenInParts) {
+TEST_P(PipelinedModels, MayBeFrozenInParts) {
   const bool is_gpt2 = GetParam().family == Family::Gpt2;
   PipelineCase one{.pipeline = 2};
   one.frozen = is_gpt2 ? std::set<std::string>{"transformer.wte.weight", "transformer.h.0.ln_1.weight"}

@@ -17,12 +17,15 @@ using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::HasSubstr;
 
+class StagesOfModels : public SmallModels {};
+INSTANTIATE_TEST_SUITE_P(Families, StagesOfModels, all_small_models(), name_of_case);
+
 fsdp::ShardedModel with_units_over(torch::nn::Module& module, World data) {
   return fsdp::shard(module, data, {.units = units_of_layers(module)});
 }
 
 // Loss and logits of outputs, as an evaluation and a sample need them.
-TEST_P(SmallModels, GiveLossAndLogitsOfAPipelinesOutputs) {
+TEST_P(StagesOfModels, GiveLossAndLogits) {
   run_ranks(4, [](World& world) {
     const auto plain = make_small(GetParam());
     plain->eval();
@@ -49,7 +52,7 @@ TEST_P(SmallModels, GiveLossAndLogitsOfAPipelinesOutputs) {
 }
 
 // With whole shapes and the names of the plain model; the copy of a tied head is left out.
-TEST_P(SmallModels, SaveStagesThatAPlainModelLoads) {
+TEST_P(StagesOfModels, SaveCheckpointsThatAPlainModelLoads) {
   const fsdp::testing::ScratchDirectory scratch;
   run_ranks(4, [&](World& world) {
     const Mesh mesh(world, {{"data", 1}, {"pipeline", 2}, {"tensor", 2}});
@@ -80,7 +83,7 @@ std::vector<fsdp::KeptResults> kept_by_layers(const torch::nn::Module& module) {
   return kept;
 }
 
-TEST(PipelinedModels, RecomputeTheLayersOfThePlainModel) {
+TEST(ModelInAPipeline, RecomputesTheLayersOfThePlainModel) {
   run_ranks(1, [](World& world) {
     const SmallModel small;
     const auto plain = make_small(small);
@@ -93,7 +96,7 @@ TEST(PipelinedModels, RecomputeTheLayersOfThePlainModel) {
   });
 }
 
-TEST(PipelinedModels, PutTheHeadOnTheLastStage) {
+TEST(ModelInAPipeline, HasItsHeadOnTheLastStage) {
   run_ranks(2, [](World& world) {
     const PipelinedModel model(SmallModel{}.config());
     fsdp::Pipeline pipeline(model.blocks(), world);
@@ -105,7 +108,7 @@ TEST(PipelinedModels, PutTheHeadOnTheLastStage) {
   });
 }
 
-TEST(PipelinedModels, RefuseAConfigThatNoModelCanHave) {
+TEST(ModelInAPipeline, IsRefusedForAConfigThatNoModelCanHave) {
   EXPECT_THAT(message_of<fsdp::Error>([] { PipelinedModel({.vocabulary = 0}); }), HasSubstr("vocabulary is 0"));
 }
 

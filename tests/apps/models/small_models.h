@@ -40,8 +40,8 @@ struct SmallModel {
   }
 };
 
-inline std::string name_of_small(const SmallModel& model) {
-  return std::string(model.family == Family::Gpt2 ? "Gpt2" : "Llama") + (model.tied ? "Tied" : "Untied");
+inline std::string name_of_case(const ::testing::TestParamInfo<SmallModel>& info) {
+  return std::string(info.param.family == Family::Gpt2 ? "Gpt2" : "Llama") + (info.param.tied ? "Tied" : "Untied");
 }
 
 class SmallModels : public ::testing::TestWithParam<SmallModel> {};
