@@ -158,5 +158,30 @@ TEST(DividedMuon, OtherMatricesOnARankAreAnErrorOnAllRanks) {
   });
 }
 
+// Its two ranks have rows 0 to 4 of 6.
+struct IncompleteLayer : nn::Module, DividedModule {
+  explicit IncompleteLayer(World axis_) : own_axis(std::move(axis_)) {
+    weight = register_parameter("weight", torch::ones({2, 4}));
+  }
+  std::vector<ParameterDivision> divisions() const override {
+    const int64_t first = own_axis.rank() * int64_t{2};
+    return {{.parameter = "weight", .shape = {6, 4}, .dim = 0, .ranges = {{first, first + 2}}}};
+  }
+  const World& axis() const override { return own_axis; }
+  World own_axis;
+  Tensor weight;
+};
+
+TEST(DividedMuon, AMatrixThatIsNotCompleteIsAnError) {
+  run_ranks(2, [](World& world) {
+    World alone = world.split(world.rank());
+    IncompleteLayer layer(world);
+    ShardedModel sharded = shard(layer, alone);
+    EXPECT_THAT(message_of<Error>([&] { Muon muon(sharded); }),
+                AllOf(HasSubstr("hold weight from 0 to 4 of dimension 0 of shape [6, 4], expected all 6 together"),
+                      HasSubstr("Correct divisions()")));
+  });
+}
+
 }  // namespace
 }  // namespace fsdp::parallel_models
