@@ -8,8 +8,9 @@ namespace fsdp::collectives::shm {
 
 namespace {
 
-// Short enough that other messages go on, and that this rank shows signs of life.
-constexpr size_t kLoanPieceBytes = size_t{4} << 20;
+// Short enough that other messages go on, and that this rank shows signs of life. At the first piece the receiver may
+// not have seen yet that the sender waits.
+constexpr size_t kFirstPieceBytes = size_t{16} << 10, kFurtherPieceBytes = size_t{512} << 10;
 
 }  // namespace
 
@@ -41,29 +42,28 @@ bool LoanReader::advance() {
 
 LoanReader::Step LoanReader::advance(Borrowed& borrowed) {
   if (borrowed.is_refused) return {};
-  Transfer& into = *borrowed.into;
-  if (borrowed.kept_in != nullptr) {
-    if (!borrower_.is_awaited(borrowed.loan())) return {};
-    borrowed.kept_in->resize(into.frame.size);
-    into.to = borrowed.kept_in->data();
-    borrowed.kept_in = nullptr;
-  }
-  return into.to != nullptr ? read_piece(borrowed) : give_back(borrowed);
+  const bool is_dropped = !borrowed.is_kept && borrowed.into->to == nullptr;
+  if (is_dropped) return give_back(borrowed);
+  if (borrower_.is_awaited(borrowed.loan())) return refuse(borrowed);
+  return borrowed.is_kept ? Step() : read_piece(borrowed);
 }
 
 LoanReader::Step LoanReader::read_piece(Borrowed& borrowed) {
   using Outcome = ProcessMemory::Outcome;
   const Transfer& into = *borrowed.into;
-  const size_t piece = std::min<size_t>(kLoanPieceBytes, into.frame.size - borrowed.taken);
+  const size_t longest = borrowed.taken == 0 ? kFirstPieceBytes : kFurtherPieceBytes;
+  const size_t piece = std::min<size_t>(longest, into.frame.size - borrowed.taken);
   const auto [outcome, bytes] = borrower_.read(borrowed.loan(), borrowed.taken, into.to + borrowed.taken, piece);
   if (outcome == Outcome::Gone) return {};  // the wait for the message finds it out
-  if (outcome == Outcome::Refused) {
-    borrowed.is_refused = borrower_.refuse(borrowed.loan());
-    return {.is_over = !borrowed.is_refused, .has_changed = true};
-  }
+  if (outcome == Outcome::Refused) return refuse(borrowed);
   borrowed.taken += bytes;
   if (borrowed.taken < into.frame.size) return {.has_changed = true};
   return give_back(borrowed);
+}
+
+LoanReader::Step LoanReader::refuse(Borrowed& borrowed) {
+  borrowed.is_refused = borrower_.refuse(borrowed.loan(), borrowed.taken);
+  return {.is_over = !borrowed.is_refused, .has_changed = true};
 }
 
 // A message whose loan was withdrawn never comes: the wait for it ends as for any message of that sender.

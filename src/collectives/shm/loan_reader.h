@@ -16,21 +16,22 @@ class LoanReader {
 
   // A loan's frame has come, which is the transfer's. It is read into the transfer.
   void add(Transfer& into) { loans_.push_back({.into = &into}); }
-  // As above, but no receive of it has begun. If the sender waits, it is read into `bytes`, which is empty.
-  void keep(Transfer& early, std::vector<char>& bytes) { loans_.push_back({.into = &early, .kept_in = &bytes}); }
+  // As above, but no receive of it has begun: only its frame is kept.
+  void keep(Transfer& early) { loans_.push_back({.into = &early, .is_kept = true}); }
   // Puts `to` in the place of `from`, if that has a loan, which is read from its beginning.
   void move(const Transfer& from, Transfer& to);
   // The bytes of a refused loan come: returns where to.
   Transfer* take_refused(int loan);
 
-  // Reads what can be read now, a piece of each loan. Returns whether the sender can see a change.
+  // Reads what can be read now, a piece of each loan. Refuses those whose senders wait. Returns whether the sender can
+  // see a change.
   bool advance();
   uint64_t ended() const { return ended_; }  // how many transfers are done
 
  private:
   struct Borrowed {
     Transfer* into;
-    std::vector<char>* kept_in = nullptr;  // null: it is read
+    bool is_kept = false;
     size_t taken = 0;
     bool is_refused = false;
 
@@ -44,6 +45,7 @@ class LoanReader {
 
   Step advance(Borrowed& borrowed);
   Step read_piece(Borrowed& borrowed);
+  Step refuse(Borrowed& borrowed);
   Step give_back(Borrowed& borrowed);
 
   Borrower borrower_;

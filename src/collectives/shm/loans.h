@@ -4,8 +4,10 @@
 // A sender has places for its loans to one peer, in memory that both have mapped. It lends a free place, and the
 // receiver sets it free when it has the bytes. A sender that needs its memory earlier withdraws the loan, and waits for
 // no one: a receiver that is reading finds the loan withdrawn after its read, and what it has read is no message. A
-// killed sender cannot withdraw, so each read proves that the process is still the same one. If the system refuses the
-// read, the receiver refuses the loan, and the bytes follow through the ring.
+// killed sender cannot withdraw, so each read proves that the process is still the same one.
+//
+// The receiver refuses a loan, or the rest of it, if the system refuses the read, or if the sender waits: two ranks
+// copy faster through the ring than one copies alone. Then the bytes follow through the ring.
 //
 //   Free -> Out [-> Awaited] -> Free                  lent, [the sender waits,] read
 //           Out or Awaited   -> Refused -> Free       the bytes follow, then the receiver has found them
@@ -31,6 +33,7 @@ struct Loan {
 
   std::atomic<State> state{State::Free};
   uint64_t address = 0;  // written before the state says so
+  uint64_t taken = 0;    // bytes that the receiver has read; written before it refuses the rest
 };
 
 constexpr size_t bytes_of_loans() { return kMostLoans * sizeof(Loan); }
@@ -47,6 +50,8 @@ class Lender {
   // The receiver has the bytes. Asked until it is true, and not again.
   bool is_back(int loan) const { return state(loan) == Loan::State::Free; }
   bool is_refused(int loan) const { return state(loan) == Loan::State::Refused; }
+  // The bytes of a refused loan that the receiver has read all the same.
+  size_t taken(int loan) const { return loans_[loan].taken; }
   // The sender waits for the loan. Returns whether that is new to the receiver.
   bool await(int loan);
   // The receiver reads the bytes no more, or does not count what it reads.
@@ -71,8 +76,11 @@ class Borrower {
   }
   // False if the loan was withdrawn: what was read is no message. The loan is over.
   bool give_back(int loan) { return end(loan, Loan::State::Free); }
-  // As above. The bytes follow through the ring, until which the place is taken.
-  bool refuse(int loan) { return end(loan, Loan::State::Refused); }
+  // As above. The bytes behind the first `taken` follow through the ring, until which the place is taken.
+  bool refuse(int loan, size_t taken) {
+    loans_[loan].taken = taken;
+    return end(loan, Loan::State::Refused);
+  }
   // They have come.
   void forget(int loan) { loans_[loan].state = Loan::State::Free; }
 

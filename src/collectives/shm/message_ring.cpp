@@ -70,15 +70,15 @@ bool MessageWriter::await(Transfer& transfer) {
   return transfer.frame.bytes == Frame::Bytes::AreLent && !transfer.done && lender_.await(transfer.frame.loan);
 }
 
-// True if the message is lent: its frame is in the ring.
+// True if the message is lent: its frame is in the ring. One that fits into the ring is copied there faster.
 bool MessageWriter::lend(Transfer& transfer) {
   Frame& frame = transfer.frame;
-  if (!transfer.may_be_lent || transfer.from == nullptr || frame.loan != Frame::kNoLoan) return false;
+  if (!transfer.may_be_lent || transfer.is_awaited || transfer.from == nullptr) return false;
+  if (frame.loan != Frame::kNoLoan || sizeof(Frame) + frame.size <= ring_.room()) return false;
   const std::optional<int> loan = lender_.lend(transfer.from, frame.size);
   if (!loan) return false;
   frame.loan = *loan;
   frame.bytes = Frame::Bytes::AreLent;
-  if (transfer.is_awaited) await(transfer);
   ring_.put(reinterpret_cast<const char*>(&frame), sizeof(Frame));
   lent_.push_back(&transfer);
   return true;
@@ -89,6 +89,7 @@ void MessageWriter::look_at_loans() {
     Frame& frame = transfer->frame;
     if (lender_.is_refused(frame.loan)) {
       frame.bytes = Frame::Bytes::Follow;
+      frame.begin = lender_.taken(frame.loan);
       sending_.push_back(transfer);
       return true;
     }
@@ -112,6 +113,7 @@ bool MessageWriter::write() {
       }
       ring_.put(reinterpret_cast<const char*>(&first.frame), sizeof(Frame));
       has_put_frame_ = true;
+      put_ = first.frame.begin;
     }
     const size_t piece = std::min<size_t>(kPieceBytes, first.frame.size - put_);
     const size_t put = ring_.put(first.from ? first.from + put_ : nullptr, piece);
@@ -160,13 +162,12 @@ bool MessageReader::read(uint64_t operation) {
 
 void MessageReader::find_place(uint64_t operation) {
   has_place_ = true;
+  taken_ = frame_.begin;
   if (frame_.is_before(operation)) return;
   into_ = frame_.loan != Frame::kNoLoan ? loans_.value().take_refused(frame_.loan) : find_awaited();
-  if (into_) return;
-  Early& early = add_early();
-  early.bytes.resize(frame_.size);
-  early.transfer.to = early.bytes.data();
-  into_ = &early.transfer;
+  if (!into_) into_ = &add_early().transfer;
+  const auto early = std::ranges::find(early_, into_, [](const auto& one) { return &one->transfer; });
+  if (early != early_.end()) (*early)->make_room();
 }
 
 // Null if none waits for the message.
@@ -193,8 +194,7 @@ void MessageReader::take_loan() {
     transfer->frame.loan = frame_.loan;
     return loans_.value().add(*transfer);
   }
-  Early& early = add_early();
-  loans_.value().keep(early.transfer, early.bytes);
+  loans_.value().keep(add_early().transfer);
 }
 
 void MessageReader::end_frame() {

@@ -29,8 +29,8 @@ class MessageWriter {
   void send(Transfer& transfer, const Frame& frame, const char* from);
   // Forgets the transfer and its bytes. The message itself goes its way.
   void give_up(const Transfer& transfer);
-  // From now on the sender does nothing but wait for it. So a receiver that is elsewhere in the library takes it into
-  // memory. Returns whether a reader can see a change.
+  // From now on the sender does nothing but wait for it. So a message that is lent comes through the ring after all,
+  // and a receiver that is elsewhere in the library takes it into memory. Returns whether a reader can see a change.
   bool await(Transfer& transfer);
   // Writes what can be written now. Returns whether the readers can see a change.
   bool advance() { return (has_unsent() || !lent_.empty()) && write(); }
@@ -75,7 +75,12 @@ class MessageReader {
   // A message that came, or is coming, before its `receive`.
   struct Early {
     Transfer transfer;
-    std::vector<char> bytes;
+    std::vector<char> bytes;  // empty while the message is lent
+
+    void make_room() {
+      bytes.resize(transfer.frame.size);
+      transfer.to = bytes.data();
+    }
   };
 
   bool read(uint64_t operation);

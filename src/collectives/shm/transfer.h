@@ -16,6 +16,7 @@ struct Frame {
   int64_t tag = 0;
   int32_t loan = kNoLoan;  // if the bytes follow: one that the receiver has refused
   Bytes bytes = Bytes::Follow;
+  uint64_t begin = 0;  // the bytes before it do not follow: the receiver has read them
 
   bool is_before(uint64_t now) const { return operation != kNoOperation && operation < now; }
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kSharedRingBytes = size_t{512} << 10;
 constexpr size_t kRingsBytes = size_t{512} << 10, kLeastRingBytes = size_t{16} << 10;
 
-// A short message goes through the ring, so that its sender need not wait for the receiver.
+// A shorter message is not lent.
 constexpr size_t kLeastLoanBytes = size_t{64} << 10;
 
 // A sender that asks so often whether its message is over does nothing but wait for it.
@@ -46,8 +46,6 @@ struct Layout {
         bytes(ring(peers)) {}
   size_t ring(int place) const { return rings + place * (bytes_of_ring(capacity, 1) + bytes_of_loans()); }
   size_t loans(int place) const { return ring(place) + bytes_of_ring(capacity, 1); }
-  // The least length of a message that is lent.
-  size_t loan_bytes() const { return std::max(kLeastLoanBytes, capacity / 2); }
 
   int peers;
   size_t capacity;
@@ -139,7 +137,7 @@ SharedMemoryTransport::SharedMemoryTransport(Ranks& ranks, const std::vector<cha
   for (int peer : peers()) {
     std::optional<LoanReader> borrowed;
     if (lending_.is_on()) borrowed.emplace(Borrower(loans(peer, rank()), lending_.peers[peer]));
-    const Lender lender = lending_.is_on() ? Lender(loans(rank(), peer), layout.loan_bytes()) : Lender();
+    const Lender lender = lending_.is_on() ? Lender(loans(rank(), peer), kLeastLoanBytes) : Lender();
     channels_[peer] = std::make_unique<Channel>(Channel{
         .out = MessageWriter(RingWriter(ring(rank(), peer), layout.capacity), lender),
         .in = MessageReader(RingReader(ring(peer, rank()), layout.capacity), std::move(borrowed)),

@@ -1,12 +1,12 @@
 // Messages between the ranks of a host: a Transport over their shared memory.
 //
 // Each rank writes a ring of bytes for each peer, and one that all peers read (message_ring.h). A send is over when its
-// bytes are in the ring, or went through it. If ranks may read each other's memory, a long message between two of them
-// is lent (loans.h), and over when the receiver has read it. A rank that begins an operation shows it to all peers, and
-// the operation's first `wait_all` returns when each peer has begun the same one. Ranks that begin different ones throw
-// WaitFailure, each of them, with one text. Waits are those of `Ranks`. While messages between two ranks are under way,
-// the thread that used this last moves them in its other waits, too (pumps.h). One thread at a time, but for `abort`;
-// it outlives its messages.
+// bytes are in the ring, or went through it. If ranks may read each other's memory, a message between two of them that
+// does not fit into the ring is lent (loans.h), and over when the receiver has read it. A rank that begins an operation
+// shows it to all peers, and the operation's first `wait_all` returns when each peer has begun the same one. Ranks that
+// begin different ones throw WaitFailure, each of them, with one text. Waits are those of `Ranks`. While messages
+// between two ranks are under way, the thread that used this last moves them in its other waits, too (pumps.h). One
+// thread at a time, but for `abort`; it outlives its messages.
 #pragma once
 
 #include <cstddef>

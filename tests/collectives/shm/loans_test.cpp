@@ -114,7 +114,7 @@ TEST(ShmLoan, KeepsTheOrderOfItsTag) {
 TEST(ShmLoan, OfWhichThereAreMoreThanPlaces) {
   run_lenders([](Transport& transport) {
     constexpr int kCount = kMostLoans + 6;
-    constexpr size_t kSize = size_t{300} << 10;
+    constexpr size_t kSize = size_t{600} << 10;
     std::vector<std::string> texts;
     for (int i = 0; i < kCount; ++i) texts.push_back(bytes_of(i, kSize));
     Messages messages;
@@ -325,9 +325,30 @@ TEST(ShmLoan, ThatIsWithdrawnWhileItIsReadBringsNoMessage) {
   EXPECT_TRUE(one.reader.advance());
   EXPECT_NE(theirs[0], '?');  // a piece has come
   one.lender.withdraw(transfer.frame.loan);
-  for (int i = 0; i < 10; ++i) one.reader.advance();
+  while (one.reader.advance()) {
+  }
   EXPECT_FALSE(transfer.done);
   EXPECT_TRUE(one.lender.is_back(transfer.frame.loan));  // the place can be used again
+}
+
+// The ring brings the rest, which both ranks copy at once.
+TEST(ShmLoan, WhoseSenderBeginsToWaitIsRefusedFromThereOn) {
+  OneLoan one;
+  const std::string text = bytes_of(0, kLent);
+  std::string theirs(kLent, '?');
+  Transfer transfer{.frame = {.size = kLent}, .to = theirs.data()};
+  const int loan = transfer.frame.loan = one.lender.lend(text.data(), kLent).value();
+  one.reader.add(transfer);
+  EXPECT_TRUE(one.reader.advance());
+  EXPECT_TRUE(one.lender.await(loan));
+  EXPECT_TRUE(one.reader.advance());
+  ASSERT_TRUE(one.lender.is_refused(loan));
+  const size_t taken = one.lender.taken(loan);
+  EXPECT_GT(taken, 0);
+  EXPECT_LT(taken, kLent);
+  EXPECT_EQ(theirs, text.substr(0, taken) + std::string(kLent - taken, '?'));
+  EXPECT_EQ(one.reader.take_refused(loan), &transfer);
+  EXPECT_TRUE(one.lender.is_back(loan));
 }
 
 TEST(ShmLoan, IsReadOnceAndThenFree) {
