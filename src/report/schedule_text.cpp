@@ -58,18 +58,22 @@ struct StepCounts {
 StepCounts counts_of(const ScheduleFacts& facts) {
   StepCounts counts{std::vector<int64_t>(facts.units.size()), std::vector<int64_t>(facts.units.size())};
   int64_t full = 0, full_bytes = 0;
-  const auto turns_full = [&](size_t unit, int by) {
+  std::vector<uint8_t> is_full(facts.units.size());
+  // A held unit is listed as gathered behind the micro-batches that found it full.
+  const auto set_full = [&](size_t unit, bool now) {
+    const int by = static_cast<int>(now) - is_full[unit];
+    is_full[unit] = now;
     counts.most_full = std::max(counts.most_full, full += by);
     counts.most_bytes = std::max(counts.most_bytes, full_bytes += by * facts.units[unit].full_bytes);
   };
   const auto add = [&](const Action& action, int times) {
     if (action.kind == Kind::Reduce) counts.reductions[action.unit] += times;
     if (action.kind == Kind::Gather) counts.gathers[action.unit] += times;
-    turns_full(action.unit, (action.kind == Kind::Gather) - (action.kind == Kind::Release));
+    if (action.kind == Kind::Gather || action.kind == Kind::Release) set_full(action.unit, action.kind == Kind::Gather);
   };
   for (const auto& [times, full_before, events] : facts.step.micro_batches) {
-    full = full_bytes = 0;
-    for (size_t unit = 0; unit < full_before.size(); ++unit) turns_full(unit, full_before[unit]);
+    for (size_t unit = 0; unit < full_before.size(); ++unit) set_full(unit, false);
+    for (size_t unit = 0; unit < full_before.size(); ++unit) set_full(unit, full_before[unit] != 0);
     for (const Event& event : events) {
       if (event.kind == Event::Kind::Action) add(event.action, times);
     }

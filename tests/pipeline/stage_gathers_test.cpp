@@ -208,6 +208,23 @@ TEST(GatheredStages, AreEvaluatedInAScopeOfFullParameters) {
   });
 }
 
+TEST(GatheredStages, AreCountedInTheModelsSchedule) {
+  run_ranks(fsdp::testing::Job{2, "gloo"}, [](World& world) {
+    ShardedPipeline model(four_layers({}), world.split(world.rank()), world, unit_per_layer(),
+                          {.gathers = GatherEvery::Step});
+    AdamW optimizer(model.sharded, {.lr = 1e-2});
+    for (int i = 0; i < 3; ++i) {
+      model.step();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    const std::string text = model.sharded.schedule();
+    for (const char* fact : {" in 4 gathers, ", " in 12 reductions", "full at once: at most 4 units"}) {
+      EXPECT_THAT(text, HasSubstr(fact));
+    }
+  });
+}
+
 // The values can be read, as by a last checkpoint, although the stage was full when the step broke off.
 TEST(GatheredStages, AreReadableAfterAStepThatThrew) {
   for (const char* backend : {"auto", "gloo"}) {
