@@ -89,6 +89,22 @@ TEST(MovedFrom, AShardedModel) {
   });
 }
 
+TEST(MovedFrom, APipeline) {
+  run_ranks(1, [](World& world) {
+    Pipeline pipeline({pipeline_block<torch::nn::LinearImpl>("a", 2, 2)}, world);
+    Pipeline moved = std::move(pipeline);
+    const auto loss = [](const torch::Tensor& output, const torch::Tensor&) { return output.sum(); };
+    const Tensors batches{torch::ones({1, 2})};
+    expect_refused("Pipeline", {{"stage", [&] { pipeline.stage(); }},
+                                {"step", [&] { pipeline.step(batches, batches, loss); }},
+                                {"forward", [&] { pipeline.forward(batches); }},
+                                {"clip_grad_norm_", [&] { pipeline.clip_grad_norm_(1); }},
+                                {"report", [&] { pipeline.report(); }},
+                                {"trace", [&] { pipeline.trace(); }}});
+    EXPECT_EQ(message_of([&] { moved.step(batches, batches, loss); }), "no error");
+  });
+}
+
 template <typename Kind>
 void expect_refused_optimizer(World& world) {
   auto model = make_gpt();
