@@ -58,7 +58,7 @@ int dry_run_command(const CommandLine& line, const RunOptions& options, std::opt
     if (is_started_as_rank() &&
         refuse_together(world, resolve(of_job, {.ranks = world.size(), .windows = windows, .ranks_are_known = true})))
       return refused.set();
-    RunPlan plan = plan_here(world, of_job, free_here);
+    RunPlan plan = plan_here(world, of_job, free_here, world_of_blocks(world, of_job));
     plan.windows = windows;
     measure_work(world, plan);
     if (world.rank() == 0) print(assumed_text(plan.options, line) + dry_run_text(plan));

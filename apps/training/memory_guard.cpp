@@ -29,8 +29,9 @@ void keep_heap_small() {
 void check_memory(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   if (options.ignore_memory) return keep_heap_small();
   const std::string kBarely = "barely";
+  const std::optional<fsdp::World> alone = world_of_blocks(world, options);
   const std::string found = from_first_rank(world, [&]() -> std::string {
-    const RunPlan plan = plan_here(world, options, free);
+    const RunPlan plan = plan_here(world, options, free, alone);
     const Fit its_fit = fit(plan);
     if (its_fit != Fit::kNot && fits_on_disk(plan)) return its_fit == Fit::kBarely ? kBarely : "";
     print(memory_table(plan) + "\n" + fit_text(plan) + "\n");

@@ -59,7 +59,13 @@ FreeMemory free_memory() {
   return free;
 }
 
-RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
+std::optional<fsdp::World> world_of_blocks(const fsdp::World& world, const RunOptions& options) {
+  if (!options.has_mesh()) return std::nullopt;
+  return fsdp::Mesh(world, {{"all", world.size()}, {"alone", 1}})["alone"];
+}
+
+RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free,
+                  const std::optional<fsdp::World>& alone) {
   RunPlan plan{.options = options};
   if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
   if (options.hosts && options.ranks % *options.hosts == 0) plan.hosts = *options.hosts;
@@ -70,10 +76,7 @@ RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemor
     plan.offload = measured_offload(device);
     plan.tensors = measured_tensors();
   }
-  if (options.has_mesh()) {
-    const fsdp::Mesh mesh(world, {{"all", world.size()}, {"alone", 1}});
-    plan.blocks = measured_blocks(mesh["alone"]);
-  }
+  if (alone) plan.blocks = measured_blocks(*alone);
   plan.tensors.bytes(options, most_logits_bytes(plan.host));  // runs a step: the code of a step is in memory then
   plan.host.disk = free_on_disk_of(offload_folder_of(options));
   if (plan.host.on_gpus) {

@@ -119,6 +119,17 @@ TEST_F(TrainDryRun, AdvisesFlagsThatFit) {
               AllOf(ContainsRegex("  memory              (barely )?fits: "), Not(HasSubstr("does not fit"))));
 }
 
+TEST_F(TrainDryRun, PlansAMeshOnSeveralHosts) {
+  const std::string job =
+      "--model gpt2 --ranks 8 --pipeline-parallel 2 --tensor-parallel 2 --memory 64GB --peak-flops 1T";
+  EXPECT_THAT(planned(job + " --hosts 2"),
+              AllOf(HasSubstr("tensor ranks share a host"), HasSubstr("data ranks lie on 2 hosts"),
+                    ContainsRegex("\n  stage 1 \\(ranks 2-3, 6-7\\) +[0-9.]+ [GM]B"), HasSubstr("fits: ")));
+  EXPECT_THAT(planned(job), HasSubstr("all ranks share a host"));
+  EXPECT_THAT(run_train("--dry-run --hosts 3 " + job).output, HasSubstr("--hosts 3 does not divide --ranks 8"));
+  EXPECT_THAT(run_train("--text a --hosts 2 " + job).output, HasSubstr("--hosts is given without --dry-run"));
+}
+
 TEST_F(TrainDryRun, TakesNumbersAsPeopleWriteThem) {
   const std::string tiny = "--width 16 --heads 2 --peak-flops ";
   for (const char* memory : {"64GB", "64G", "64_000M", "0.064TB", "6.4e10"}) {

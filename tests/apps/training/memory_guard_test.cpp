@@ -37,5 +37,16 @@ TEST(MemoryGuard, ReturnsFreedMemoryOfARunThatBarelyFits) {
   });
 }
 
+TEST(MemoryGuard, ChecksRunsOnAMesh) {
+  run_ranks(2, [](fsdp::World& world) {
+    RunOptions options;
+    options.model = {.vocabulary = 256, .context = 32, .width = 32, .layers = 2, .heads = 2};
+    options.ranks = world.size();
+    options.pipeline_parallel = 2;
+    check_memory(world, options, {.host = 1e12});
+    EXPECT_THROW(check_memory(world, options, {.host = 1e3}), fsdp::Error);
+  });
+}
+
 }  // namespace
 }  // namespace trainer
