@@ -6,7 +6,7 @@
 #include <fsdp/error.h>
 
 #include "models/adaptable_linear.h"
-#include "models/block_list.h"
+#include "models/block_costs.h"
 #include "models/division_problems.h"
 #include "models/gpt2.h"
 #include "models/head.h"
@@ -42,7 +42,7 @@ void LanguageModel::set_recomputation(const Recomputation& recomputation) {
 void LanguageModel::set_blocks(std::vector<BlockForward> forwards) {
   forwards_ = std::move(forwards);
   const auto all = named_modules("", /*include_self=*/false);
-  for (const BlockFacts& block : block_list(config_))
+  for (const ModelBlock& block : models::blocks(config_))
     blocks_.push_back(all.contains(block.name) ? all[block.name] : nullptr);
   set_recomputation({});
 }

@@ -37,8 +37,8 @@ class LanguageModel : public torch::nn::Module {
   // in their last bits, because a product of one row adds in another order than a product of many. With
   // sequence_parallel the cache saves no work: it holds the tokens, and all of them run again.
   torch::Tensor next_token_logits(const torch::Tensor& tokens, KeyValueCache& cache);
-  // Called before each block of a pass, with its number in block_list(config): a caller that seeds the generators has
-  // the numbers of a pipeline's blocks. The loss is the block behind the head.
+  // Called before each block of a pass, with its number in models::blocks(config): a caller that seeds the generators
+  // has the numbers of a pipeline's blocks. The loss is the block behind the head.
   using BeforeBlock = std::function<void(int block)>;
   // The mean cross entropy, in nats and in fp32, of targets [batch, length], int64. The logits are never whole, and so
   // it differs from that of forward's in its last bits.
@@ -48,7 +48,7 @@ class LanguageModel : public torch::nn::Module {
   const Division& division() const { return division_; }
   // From the next forward on; changes no bit. None unless set. The layers are the model's fsdp::RecomputedModules.
   void set_recomputation(const Recomputation& recomputation);
-  // The module of a block of block_list(config); null for a head that is the token embedding.
+  // The module of a block of models::blocks(config); null for a head that is the token embedding.
   std::shared_ptr<torch::nn::Module> block(int number) const { return blocks_.at(static_cast<size_t>(number)); }
 
  protected:

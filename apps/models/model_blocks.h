@@ -35,7 +35,7 @@ class Pass {
 // the last result are whole.
 using BlockForward = std::function<torch::Tensor(torch::nn::Module& block, torch::Tensor x, Pass& pass)>;
 
-// The forwards of block_list(config), without that of the head.
+// The forwards of models::blocks(config), without that of the head.
 std::vector<BlockForward> block_forwards(const ModelConfig& config, const Division& division);
 
 }  // namespace models

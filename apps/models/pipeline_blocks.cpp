@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "models/block_list.h"
+#include "models/block_costs.h"
 #include "models/gpt2.h"
 #include "models/head.h"
 #include "models/language_model.h"
@@ -21,7 +21,7 @@ struct PipelinedModel::State {
   ModelConfig config;
   Division division;
   Recomputation recomputation;
-  std::vector<BlockFacts> blocks = block_list(config);
+  std::vector<ModelBlock> blocks = models::blocks(config);
   // While a pipeline makes its blocks, without memory: they are parts of it.
   std::shared_ptr<LanguageModel> whole = nullptr;
   std::weak_ptr<Module> head = {};  // of the last stage
@@ -52,15 +52,15 @@ PipelinedModel::PipelinedModel(const ModelConfig& config, const Division& divisi
 std::vector<fsdp::PipelineBlock> PipelinedModel::blocks() const {
   std::vector<BlockForward> forwards = block_forwards(state_->config, state_->division);
   forwards.emplace_back([](Module&, Tensor x, Pass&) { return x; });  // `loss` multiplies
+  const std::vector<double> costs = block_costs(state_->config, state_->config.context);
   std::vector<fsdp::PipelineBlock> blocks;
   for (size_t i = 0; i < forwards.size(); ++i) {
-    const auto& [name, cost] = state_->blocks.at(i);
     const auto forward = [state = state_, forward = std::move(forwards[i])](Module& module,
                                                                             const fsdp::Tensors& inputs) {
       return fsdp::Tensors{forward(module, inputs.at(0), state->pass)};
     };
     const auto make = [state = state_, block = static_cast<int>(i)] { return state->make(block); };
-    blocks.push_back({.name = name, .make = make, .forward = forward, .cost = cost});
+    blocks.push_back({.name = state_->blocks.at(i).name, .make = make, .forward = forward, .cost = costs.at(i)});
   }
   if (state_->config.tied_embeddings) blocks.back().shares = {{"weight", blocks.front().name + ".weight"}};
   return blocks;

@@ -22,7 +22,7 @@
 
 namespace models {
 
-// The blocks of block_list(config). Parameters of the stages have the names, whole shapes and first values of
+// The blocks of models::blocks(config). Parameters of the stages have the names, whole shapes and first values of
 // make_model(config, division), and the default generator has the same state afterwards. A tied head is a copy,
 // "lm_head.weight", which checkpoints do not have. Inputs of a pipeline are tokens [batch, length], int64. Its output
 // is the head's input, [batch, length, width], so that logits are never whole: `loss` and `next_token_logits` multiply

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "console/units.h"
+
 namespace trainer {
 
 namespace {
@@ -24,9 +26,10 @@ double slowest_stage(const fsdp::PipelineReport& report, const std::vector<int>&
 
 std::string idle_text(const fsdp::PipelineReport& report, const std::string& schedule) {
   return fmt::format(
-      "ranks of the pipeline are idle for {:.0f} % of a step; {:.0f} % follow from {} and {} micro-batches, if all "
-      "stages take equally long",
-      100 * report.idle_share, 100 * report.idle_share_formula, schedule, report.micro_batches);
+      "a rank of the pipeline is idle for {:.0f} % of a step. The formula of {} for {} and stages that take equally "
+      "long gives {:.0f} %",
+      100 * report.idle_share, schedule, counted(report.micro_batches, "micro-batch", "micro-batches"),
+      100 * report.idle_share_formula);
 }
 
 std::string better_cuts_text(const fsdp::PipelineReport& report) {

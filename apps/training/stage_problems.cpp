@@ -4,20 +4,15 @@
 #include <fsdp/pipeline.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "console/units.h"
-#include "models/block_list.h"
+#include "models/block_costs.h"
 #include "run/collect_problems.h"
 
 namespace trainer {
 
 namespace {
-
-std::vector<double> costs_of(const std::vector<models::BlockFacts>& blocks) {
-  std::vector<double> costs;
-  for (const models::BlockFacts& block : blocks) costs.push_back(block.cost);
-  return costs;
-}
 
 // Without the library's mark before its messages.
 std::vector<int> read_cuts(const std::string& text, int blocks, int stages) try {
@@ -27,18 +22,18 @@ std::vector<int> read_cuts(const std::string& text, int blocks, int stages) try 
   throw fsdp::Error(problem.starts_with(mark) ? problem.substr(mark.size()) : problem);
 }
 
-std::vector<int> cuts_of(const RunOptions& options, const std::vector<models::BlockFacts>& blocks) {
+std::vector<int> cuts_of(const RunOptions& options, int blocks) {
   const auto stages = static_cast<int>(options.stage_count());
-  if (options.stages == "auto") return fsdp::pipeline_cuts(costs_of(blocks), stages);
-  return read_cuts(options.stages, static_cast<int>(blocks.size()), stages);
+  if (options.stages == "auto")
+    return fsdp::pipeline_cuts(models::block_costs(options.model, options.model.context), stages);
+  return read_cuts(options.stages, blocks, stages);
 }
 
 // Muon steps matrices of layers, of which each stage needs one.
-void check_layers(const std::vector<models::BlockFacts>& blocks, const std::vector<int>& cuts) {
-  const auto is_layer = [](const models::BlockFacts& block) { return std::isdigit(block.name.back()) != 0; };
+void check_layers(const std::vector<models::ModelBlock>& blocks, const std::vector<int>& cuts) {
   auto block = blocks.begin();
   for (size_t stage = 0; stage < cuts.size(); block += cuts[stage++]) {
-    if (std::any_of(block, block + cuts[stage], is_layer)) continue;
+    if (std::any_of(block, block + cuts[stage], std::mem_fn(&models::ModelBlock::is_layer))) continue;
     throw fsdp::Error(
         fmt::format("--optimizer muon moves matrices of layers, and stage {} has none ({} from {} on). Choose --stages "
                     "with a layer in each, a smaller --pipeline-parallel, or --optimizer adamw.",
@@ -51,7 +46,7 @@ void check_layers(const std::vector<models::BlockFacts>& blocks, const std::vect
 std::vector<std::string> stage_problems(const RunOptions& options) {
   std::vector<std::string> problems;
   if (options.pipeline_parallel == 1) return problems;
-  const std::vector<models::BlockFacts> blocks = models::block_list(options.model);
+  const std::vector<models::ModelBlock> blocks = models::blocks(options.model);
   const auto most = std::ssize(blocks) / options.stages_per_rank;
   if (options.pipeline_parallel > most) {
     const std::string fewer =

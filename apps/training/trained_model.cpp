@@ -1,6 +1,6 @@
 #include "training/trained_model.h"
 
-#include "models/block_list.h"
+#include "models/block_costs.h"
 #include "training/trained_stages.h"
 #include "training/trained_whole.h"
 
@@ -20,7 +20,7 @@ WritingModel writing_model(TrainedModel& model) {
 }
 
 std::string name_in_whole_model(const models::ModelConfig& config, const std::string& parameter) {
-  const std::vector<models::BlockFacts> blocks = models::block_list(config);
+  const std::vector<models::ModelBlock> blocks = models::blocks(config);
   const bool is_copy = config.tied_embeddings && parameter == blocks.back().name + ".weight";
   return is_copy ? blocks.front().name + ".weight" : parameter;
 }

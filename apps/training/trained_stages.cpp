@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "models/block_list.h"
+#include "models/block_costs.h"
 #include "options/options.h"
 #include "training/step_data.h"
 
@@ -19,7 +19,7 @@ fsdp::PipelineOptions pipeline_options(const RunOptions& options) {
                                  .stages_per_rank = static_cast<int>(options.stages_per_rank),
                                  .divides_loss = false};  // the sum of the gradients is divided, once
   if (options.stages != "auto") {
-    const auto blocks = static_cast<int>(models::block_list(options.model).size());
+    const auto blocks = static_cast<int>(models::blocks(options.model).size());
     pipeline.cuts = fsdp::pipeline_cuts(options.stages, blocks, static_cast<int>(options.stage_count()));
   }
   return pipeline;

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "models/block_list.h"
-
 namespace models {
 namespace {
 
@@ -51,16 +49,6 @@ TEST(DivisionProblems, RefuseAdapters) {
   ModelConfig config = eight_heads();
   config.lora = Lora{.targets = {"q_proj"}};
   EXPECT_THAT(division_problems(config, {.parts = 2}), ElementsAre(HasSubstr("lora is set")));
-}
-
-TEST(BlockList, HasTheNamesOfTheModelAndTheCostsOfItsProducts) {
-  std::vector<std::string> names;
-  for (const BlockFacts& block : block_list(eight_heads())) names.push_back(block.name);
-  EXPECT_THAT(names, ElementsAre("model.embed_tokens", "model.layers.0", "model.layers.1", "model.norm", "lm_head"));
-  const auto blocks = block_list(eight_heads());
-  // Queries, keys, values, output, three matrices of the MLP, and 24 tokens that are attended to.
-  EXPECT_EQ(blocks[1].cost, 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 64 + 2 * 64 * 24);
-  EXPECT_EQ(blocks[4].cost, 100 * 64);
 }
 
 }  // namespace

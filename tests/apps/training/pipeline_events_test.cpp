@@ -30,10 +30,10 @@ TEST(PipelineEvents, CompareIdleTimeWithItsFormula) {
   report.micro_batches = 4;
   report.idle_share = 0.314;
   report.idle_share_formula = 0.2;
-  EXPECT_EQ(
-      idle_text(report, "zero-bubble"),
-      "ranks of the pipeline are idle for 31 % of a step; 20 % follow from zero-bubble and 4 micro-batches, if all "
-      "stages take equally long");
+  EXPECT_EQ(idle_text(report, "zero-bubble"),
+            "a rank of the pipeline is idle for 31 % of a step. The formula of zero-bubble for 4 micro-batches and "
+            "stages that "
+            "take equally long gives 20 %");
 }
 
 }  // namespace
