@@ -86,7 +86,7 @@ def problems(setup, compiled):
 
 def parallelism_problems(setup):
     """Of pipelines and divided layers, whose losses are those of one process."""
-    pipeline = pipelines.run_ranks(setup, 2)
+    pipeline = pipelines.run_work(setup, pipelines.works(setup.quick)[0])
     layers = tensor_parallel.run_work(setup, tensor_parallel.works(setup.quick)[0])
     for found in (pipeline["contestants"], layers["contestants"]):
         alone = found[pipelines.ALONE]["losses"]
