@@ -8,7 +8,6 @@
 namespace {
 
 using testing::AllOf;
-using testing::AnyOf;
 using testing::HasSubstr;
 
 class TrainMeshFailures : public TrainMesh {};
@@ -30,15 +29,23 @@ TEST_F(TrainMeshFailures, GoOnFromTheNewestCheckpoint) {
   }
 }
 
-// A rank that is stopped, and does not die, is found by the others' deadline.
+// A rank that is stopped, and does not die, is found by the others' deadline. Most of a step's time is in its passes,
+// so that one of a few stops comes there.
 TEST_F(TrainMeshFailures, OfAStoppedRankNameItsStage) {
   const std::string arguments =
-      std::string(kGpt2) + "--ranks 2 --pipeline-parallel 2 --micro-batches 2 --steps 100000 --timeout 3 ";
-  Job job(tiny_arguments("run", arguments), folder_ / "run", 5);
-  const pid_t stopped = job.rank(1);
-  const Ending ending = job.end_by(SIGSTOP, stopped);
-  EXPECT_NE(ending.code, 0);
-  EXPECT_THAT(ending.output, AllOf(HasSubstr("stage 0"), HasSubstr("of micro-batch"), HasSubstr("rank 1")));
+      std::string(kGpt2) + "--ranks 2 --pipeline-parallel 2 --micro-batches 40 --steps 100000 --timeout 3 ";
+  bool names_stage = false;
+  for (int stop = 0; stop < 3 && !names_stage; ++stop) {
+    const std::string run = "stopped-" + std::to_string(stop);
+    Job job(tiny_arguments(run, arguments), folder_ / run, 3);
+    const pid_t stopped = job.rank(1);
+    const Ending ending = job.end_by(SIGSTOP, stopped);
+    EXPECT_NE(ending.code, 0);
+    EXPECT_THAT(ending.output, HasSubstr("rank 1 did not answer"));
+    names_stage = ending.output.find("stage 0 ") != std::string::npos &&
+                  ending.output.find("of micro-batch ") != std::string::npos;
+  }
+  EXPECT_TRUE(names_stage);
 }
 
 struct Refused {
