@@ -11,6 +11,7 @@ from documents import pages
 # OUTPUT the place to draw to.
 DRAWN = {
     "draw_collectives.py": (["OUTPUT"], "collectives"),
+    "draw_divisions.py": (["OUTPUT"], "divisions.svg"),
     "draw_schedules.py": (["BUILD", "OUTPUT"], "schedules.svg"),
 }
 
