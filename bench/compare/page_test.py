@@ -13,7 +13,7 @@ from compare.checkpoint_turns import PEER as DCP, PLAIN_FILES, RANKS
 from compare.collectives import COPY, PEER, QUESTIONS, check_sums
 from compare.contestants import PEERS, PLAIN, RECOMPUTATIONS, Contestant
 from compare.failures_test import killed
-from compare.parallelism_test import divided, pipelined
+from compare.parallelism_test import between_hosts, divided, pipelined
 from compare.recomputation import HALF
 from compare.job import ContestantFailed
 from compare.plain_files import Files
@@ -159,6 +159,7 @@ RESULTS = {
     "calls": world_calls,
     "pipelines": pipelined,
     "tensor_parallel": divided,
+    "mixed": between_hosts,
     "growth": growth,
     "wires": wires,
 }

@@ -5,7 +5,7 @@ PYTHONPATH=bench python3 -m unittest compare.parallelism_test
 
 import unittest
 
-from compare import pipelines, spread, tensor_parallel
+from compare import mixed, pipelines, spread, tensor_parallel
 
 ROUNDS = [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -33,6 +33,13 @@ def divided():
     names = {tensor_parallel.ALONE: found(1.5), "fsdp shm": found(), tensor_parallel.PEER: found(2)}
     work = {"batch": 4, "ranks": 2, "shape": {"context": 128}}
     return {"works": [{"shape": "a shape", "parameters": 2e6, "work": work, "contestants": names}]}
+
+
+def between_hosts():
+    """Sharding over all ranks takes twice as long as a pipeline."""
+    received = {"received": [2.0**20] * 5}
+    names = {mixed.OVER_ALL: found(2) | received, mixed.PER_HOST: found(1.5) | received, mixed.PIPELINE: found() | received}
+    return {"shape": "a shape", "context": 128, "parameters": 2e6, "contestants": names}
 
 
 class PipelinesTest(unittest.TestCase):
@@ -64,6 +71,17 @@ class DividedLayersTest(unittest.TestCase):
         self.assertIn("| fsdp shm | 3000.0 ±33 % | 0.50 ±0.0 % | 1.50 ±0.0 % | 0.0e+00 |", lines)
         ((_, name, multiples),) = tensor_parallel.summary(divided())
         self.assertEqual((name, multiples), ("fsdp shm", {tensor_parallel.PEER: spread.Measured(0.5, 0.0)}))
+
+
+class BetweenHostsTest(unittest.TestCase):
+    def test_a_step_is_compared_with_sharding_over_all_ranks(self):
+        lines = mixed.render(between_hosts())
+        self.assertIn(f"| {mixed.PIPELINE} | 1.0 | 3000.0 ±33 % | 0.50 ±0.0 % |", lines)
+        ((_, _, multiples),) = mixed.summary(between_hosts())
+        self.assertEqual(multiples, {"sharding over all ranks": spread.Measured(0.5, 0.0)})
+
+    def test_says_why_nothing_was_measured(self):
+        self.assertEqual(mixed.render({"problem": "no root"}), ["Not measured: no root."])
 
 
 if __name__ == "__main__":

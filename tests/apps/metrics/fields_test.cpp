@@ -27,6 +27,8 @@ StepRecord with_everything() {
           .optimizer_seconds = 0.02,
           .other_seconds = 0.003,
           .wait_seconds = 0.01,
+          .idle_share = 0.3,
+          .idle_share_formula = 0.2,
           .mfu = 0.4,
           .peak_memory_bytes = 5,
           .memory = {{"parameters", 3}, {"optimizer", 6}},
