@@ -58,7 +58,7 @@ std::vector<std::string> stage_problems(const RunOptions& options) {
                     blocks.size(), counted(options.model.layers, "layer"), fewer)};
   }
   std::vector<int> cuts;
-  collect_problems_of("--stages", problems, [&] { cuts = cuts_of(options, blocks); });
+  collect_problems_of("--stages", problems, [&] { cuts = cuts_of(options, static_cast<int>(blocks.size())); });
   if (problems.empty() && options.optimizer == "muon") collect_problems(problems, [&] { check_layers(blocks, cuts); });
   return problems;
 }
