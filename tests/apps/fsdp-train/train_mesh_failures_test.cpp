@@ -41,7 +41,7 @@ TEST_F(TrainMeshFailures, OfAStoppedRankNameItsStage) {
     const pid_t stopped = job.rank(1);
     const Ending ending = job.end_by(SIGSTOP, stopped);
     EXPECT_NE(ending.code, 0);
-    EXPECT_THAT(ending.output, HasSubstr("rank 1 did not answer"));
+    EXPECT_THAT(ending.output, HasSubstr("rank 1 (data 0, pipeline 1, tensor 0) did not answer"));
     names_stage = ending.output.find("stage 0 ") != std::string::npos &&
                   ending.output.find("of micro-batch ") != std::string::npos;
   }
