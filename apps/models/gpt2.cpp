@@ -65,7 +65,7 @@ Tensor Gpt2AttentionImpl::mixed(const Tensor& projected, const CachedLayer& plac
 // `projected` has the queries of all parts, then their keys, then their values.
 Tensor Gpt2AttentionImpl::mixed_parts(const Tensor& projected, const CachedLayer& place) const {
   const PartHeads heads = heads_of_part(config_, division_);
-  const int count = parts_of(division_).count;
+  const int64_t count = parts_of(division_).count;
   const std::vector<Tensor> all = split(projected, -1, std::vector<int64_t>(3 * count, heads.queries * heads.width));
   const auto keys = all.begin() + count, values = keys + count;
   return attention_of_parts({{all.begin(), keys}, {keys, values}, {values, all.end()}}, heads, /*rotation=*/nullptr,
@@ -128,9 +128,9 @@ void Gpt2Impl::initialise() {
 
 std::vector<BlockForward> gpt2_forwards(const ModelConfig& config, const Division& division) {
   std::vector<BlockForward> forwards;
-  forwards.emplace_back([](nn::Module& block, Tensor tokens, Pass&) { return embed(block, tokens); });
-  forwards.emplace_back([division, share = config.embedding_dropout](nn::Module& block, Tensor x, Pass& pass) {
-    const Tensor sum = with_positions(*block.as<nn::EmbeddingImpl>(), std::move(x), pass, division);
+  forwards.emplace_back([](nn::Module& block, const Tensor& tokens, Pass&) { return embed(block, tokens); });
+  forwards.emplace_back([division, share = config.embedding_dropout](nn::Module& block, const Tensor& x, Pass& pass) {
+    const Tensor sum = with_positions(*block.as<nn::EmbeddingImpl>(), x, pass, division);
     return dropout_between(sum, share, block.is_training(), division);
   });
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -138,7 +138,7 @@ std::vector<BlockForward> gpt2_forwards(const ModelConfig& config, const Divisio
       return block.as<fsdp::RecomputedImpl<Gpt2BlockImpl>>()->forward(std::move(x), {pass.cache(), layer});
     });
   }
-  forwards.emplace_back([division](nn::Module& block, Tensor x, Pass&) {
+  forwards.emplace_back([division](nn::Module& block, const Tensor& x, Pass&) {
     return whole_sequence(normalised(*block.as<nn::LayerNormImpl>(), x, division), division);
   });
   return forwards;

@@ -18,7 +18,7 @@ fsdp::TensorParallelOptions parallel_options(const Division& division) {
 }
 
 template <typename Holder>
-Layer registered(nn::Module& parent, const std::string& name, Holder layer) {
+Layer registered(nn::Module& parent, const std::string& name, const Holder& layer) {
   parent.register_module(name, layer);
   return [layer = layer.ptr()](const Tensor& x) { return layer->forward(x); };
 }

@@ -119,14 +119,14 @@ std::vector<BlockForward> llama_forwards(const ModelConfig& config, const Divisi
   // No buffer: it follows from the config, and stays fp32 in any model.
   const Tensor frequencies = rotary_frequencies(config);
   std::vector<BlockForward> forwards;
-  forwards.emplace_back([](nn::Module& block, Tensor tokens, Pass&) { return embed(block, tokens); });
+  forwards.emplace_back([](nn::Module& block, const Tensor& tokens, Pass&) { return embed(block, tokens); });
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     forwards.emplace_back([=](nn::Module& block, Tensor x, Pass& pass) {
       const Rotation& rotation = pass.rotation(frequencies, x.size(1) * sequence_ranks(division), x.device());
       return block.as<fsdp::RecomputedImpl<LlamaBlockImpl>>()->forward(std::move(x), rotation, {pass.cache(), layer});
     });
   }
-  forwards.emplace_back([division](nn::Module& block, Tensor x, Pass&) {
+  forwards.emplace_back([division](nn::Module& block, const Tensor& x, Pass&) {
     return whole_sequence(block.as<RmsNormImpl>()->forward(x), division);
   });
   return forwards;

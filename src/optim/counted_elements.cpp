@@ -9,7 +9,7 @@ std::vector<layout::Range> counted_elsewhere(const engine::Model& model, const t
     all.insert(all.end(), ranges.begin(), ranges.end());
   };
   for (const auto& axis : model.axes()) add(*axis);
-  if (const auto stages = model.other_parts()) add(*stages);
+  if (const auto& stages = model.other_parts()) add(*stages);
   return all;
 }
 
