@@ -7,7 +7,7 @@
 
 namespace models {
 
-// The same on every rank of `tensor`. Names, whole shapes and first values of parameters do not depend on it.
+// Every rank of `tensor` has an equal one. Names, whole shapes and first values of parameters do not depend on it.
 struct Division {
   // The ranks that compute one model together: an axis of a mesh. They pass the same tokens and get the same results.
   // None: plain layers, and the other members are not used.

@@ -13,7 +13,7 @@ namespace models {
 // A module with the parameter "weight". If it is divided, the weight has this rank's rows, as ParallelEmbedding's. The
 // first values are torch::nn::Linear's.
 std::shared_ptr<torch::nn::Module> make_head(const ModelConfig& config, const Division& division);
-// The same without values, for a copy of the token embedding.
+// As above, without values: for a copy of the token embedding.
 std::shared_ptr<torch::nn::Module> make_tied_head(const ModelConfig& config, const Division& division);
 
 // The parameter "weight" of a head or an embedding.

@@ -59,7 +59,7 @@ class LanguageModel : public torch::nn::Module {
   void check(const torch::Tensor& tokens, int64_t before = 0) const;
   // The head's input: [batch, length, width]. With a cache, the tokens follow those in it.
   torch::Tensor features(const torch::Tensor& tokens, KeyValueCache* cache, const BeforeBlock& before_block = {});
-  // The same for any length, without a cache.
+  // As `features`, for any length and without a cache.
   torch::Tensor features_of_any(const torch::Tensor& tokens);
   // The head's weight [vocabulary, width], its own or the token embedding. If it is divided, this rank's rows.
   torch::Tensor head() const;

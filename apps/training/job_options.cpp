@@ -33,7 +33,7 @@ std::string parts_of(const std::filesystem::path& checkpoint) try {
   return "";
 }
 
-// The same for the checkpoint that the run will go on from.
+// As above, of the checkpoint that the run will go on from.
 std::string saved_parts(const RunOptions& options) {
   if (const std::string named = named_checkpoint(options); !named.empty()) return parts_of(named);
   if (options.resume != "auto" || options.run.empty()) return "";

@@ -99,7 +99,7 @@ class Hosts:
             before, now = now, self.received(processes)
 
     def received(self, processes):
-        """Bytes over the cable to a host, so far."""
+        """The bytes that a host has received over its cable."""
         return statistics.fmean(map(cable_bytes, processes))
 
     def end(self):
