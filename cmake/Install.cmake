@@ -23,8 +23,8 @@ endif()
 # (Package.cmake), otherwise the LibTorch that they were linked with.
 file(RELATIVE_PATH fsdp_rpath ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/fsdp)
 set(fsdp_rpath $ORIGIN/${fsdp_rpath})
-set_target_properties(fsdp-train fsdp-convert PROPERTIES INSTALL_RPATH "${fsdp_rpath};${TORCH_INSTALL_PREFIX}/lib")
-install(TARGETS fsdp-train fsdp-convert OPTIONAL COMPONENT fsdp-programs)
+set_target_properties(fsdp-train fsdp-convert fsdp-plan fsdp-calibrate PROPERTIES INSTALL_RPATH "${fsdp_rpath};${TORCH_INSTALL_PREFIX}/lib")
+install(TARGETS fsdp-train fsdp-convert fsdp-plan fsdp-calibrate OPTIONAL COMPONENT fsdp-programs)
 if(FSDP_WITH_SENTENCEPIECE)
   set_target_properties(fsdp_sentencepiece PROPERTIES INSTALL_RPATH $ORIGIN)
   install(TARGETS fsdp_sentencepiece OPTIONAL
@@ -37,7 +37,8 @@ install(CODE "
   set(prefix \"\${CMAKE_INSTALL_PREFIX}\")
   include(\"${PROJECT_SOURCE_DIR}/cmake/InstallManual.cmake\")
   install_manual(fsdp-train \"$<TARGET_FILE:fsdp-train>\")
-  install_manual(fsdp-convert \"$<TARGET_FILE:fsdp-convert>\")" COMPONENT fsdp-programs)
+  install_manual(fsdp-convert \"$<TARGET_FILE:fsdp-convert>\")
+  install_manual(fsdp-plan \"$<TARGET_FILE:fsdp-plan>\")" COMPONENT fsdp-programs)
 
 if(PROJECT_IS_TOP_LEVEL)
   include(${CMAKE_CURRENT_LIST_DIR}/Package.cmake)

@@ -58,7 +58,7 @@ file(COPY "${source}/packaging/licenses/intel-mkl.txt" DESTINATION "${licenses}/
 copy_license(libgomp1)
 
 file(READ "${source}/LICENSE" text)
-file(WRITE "${documents}/copyright" "fsdp-train and fsdp-convert have this license. Libraries that they contain have those in \
+file(WRITE "${documents}/copyright" "fsdp-train, fsdp-convert and fsdp-plan have this license. Libraries that they contain have those in \
 the folder licenses.\n\n${text}")
 
 # The programs no longer look for a LibTorch of the machine that they were built on.

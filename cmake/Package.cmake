@@ -20,7 +20,7 @@ set(CPACK_PACKAGE_NAME fsdp-train)
 set(CPACK_PACKAGE_VENDOR "the libfsdp authors")
 set(CPACK_PACKAGE_CONTACT "the libfsdp authors <libfsdp@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Train GPT-2 and Llama models on several processes")
-set(CPACK_PACKAGE_DESCRIPTION "fsdp-train and fsdp-convert, with the LibTorch for CPUs that they run on.")
+set(CPACK_PACKAGE_DESCRIPTION "fsdp-train, fsdp-convert and fsdp-plan, with the LibTorch for CPUs that they run on.")
 set(CPACK_PACKAGE_FILE_NAME fsdp-train-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_GENERATOR TGZ DEB)  # a bare Debian has gzip, and no xz

@@ -3,7 +3,7 @@
 
 The rooms of src/ are listed from the ground up; a file may include its own room and those before it. A public header
 belongs to the room that implements it. The rooms of apps/ are listed with what each may include; they see the library
-by its public headers, and share its rooms files/, formats/, layout/ and stages/. Each program starts by
+by its public headers, and share its rooms files/, formats/, layout/, plan/ and stages/. Each program starts by
 AT_PROGRAM_START. Run from anywhere: tools/check_rooms.py
 """
 
@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine", "optim", "checkpoint", "formats", "api", "pipeline"]
+ROOMS = ["base", "files", "parallel", "memory", "layout", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "plan", "engine", "optim", "checkpoint", "formats", "api", "pipeline"]
 
 # Rooms that a room may not include although they lie before it.
 UNKNOWN = {
@@ -24,6 +24,7 @@ UNKNOWN = {
     "deferred": {"files", "memory", "layout", "schedule", "stages", "collectives", "world"},
     "buffers": {"memory", "schedule", "stages", "world", "interpose", "deferred"},
     "formats": {"parallel", "memory", "schedule", "stages", "collectives", "world", "interpose", "deferred", "buffers", "report", "engine"},
+    "plan": {"files", "parallel", "memory", "collectives", "interpose", "deferred", "buffers", "report"},
     "report": {"files", "parallel", "memory", "layout", "collectives", "world", "interpose", "deferred", "buffers"},
 }
 
@@ -38,12 +39,14 @@ APP_ROOMS = {
     "report": {"console", "metrics"},
     "options": {"console", "toml", "models", "data"},
     "run": {"console", "models", "data", "metrics", "options"},
-    "planning": {"console", "models", "options", "run"},
+    "planning": {"console", "toml", "models", "options", "run"},
     "generation": {"console", "models", "tokenizers", "options", "run"},
     "manual": {"models", "options"},
     "doctor": {"console", "tokenizers", "run", "planning"},
-    "training": {"console", "models", "tokenizers", "data", "metrics", "options", "run", "planning", "generation"},
+    "training": {"console", "models", "tokenizers", "data", "metrics", "report", "options", "run", "planning", "generation"},
     "fsdp-convert": {"console", "manual", "models", "options", "run"},
+    "fsdp-calibrate": {"console", "metrics", "models", "options", "planning", "run"},
+    "fsdp-plan": {"console", "manual", "models", "options", "planning", "report"},
     "fsdp-train": {"console", "tokenizers", "data", "report", "options", "run", "planning", "generation", "manual", "doctor", "training"},
 }
 
@@ -58,6 +61,7 @@ PUBLIC = {
     "deferred_init.h": "deferred",
     "options.h": "engine",
     "pipeline.h": "pipeline",
+    "plan.h": "plan",
     "trace.h": "engine",
     "sharded_model.h": "engine",
     "sharded_models.h": "api",
@@ -80,11 +84,11 @@ PUBLIC = {
 }
 
 # Rooms that know nothing of tensors.
-PURE = {"base", "files", "layout", "schedule", "stages", "report"}
+PURE = {"base", "files", "layout", "schedule", "stages", "report", "plan"}
 
 # The rooms of src/ that apps/ may include, and headers beside them.
-SHARED = {"files", "formats", "layout", "stages"}
-SHARED_HEADERS = {"base/patience.h", "base/permutation.h", "world/grid.h"}
+SHARED = {"files", "formats", "layout", "plan", "stages"}
+SHARED_HEADERS = {"checkpoint/manifest.h", "base/patience.h", "base/permutation.h", "world/grid.h"}
 
 # The only rooms that may name these.
 RESERVED = {

@@ -4,10 +4,8 @@
   tools/draw_collectives.py [FOLDER]
 """
 
-import pathlib
-import sys
+from drawing import ABSENT, BOLD, FOUR, GREEN, OUTLINE, arrow_head, fill, letters, place, style, svg, text, way, write
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "docs/pictures/collectives"
 RANKS = 4
 LETTERS = "abcd"
 SUM = "sum"
@@ -15,35 +13,10 @@ CELL, GAP, HEIGHT = 38, 4, 30  # of a cell: its width, the room to the next one,
 ROW = 42
 TOP, LEFT, ARROW = 34, 66, 76
 
-# Letters in grey, as in the other pictures: to be read on white and on black.
-STYLE = """<style>
-  text { fill: #808080 }
-  .head { font-weight: 600 }
-  .frame { fill: none; stroke: #808080; stroke-opacity: .45 }
-  .empty { fill: none; stroke: #808080; stroke-opacity: .6; stroke-dasharray: 3 3 }
-  .a { fill: #3b82c4 }
-  .b { fill: #d98032 }
-  .c { fill: #8d6bb8 }
-  .d { fill: #27888a }
-  .sum { fill: #4a9c5d }
-  .on { fill: #ffffff; font-size: 12px }
-  .way { fill: none; stroke: #808080; stroke-width: 1.5; marker-end: url(#arrow) }
-  .note { font-size: 12px; font-style: italic }
-</style>
-<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path \
-d="M0 0 8 4 0 8z" fill="#808080"/></marker></defs>"""
-
-
-def svg(title, width, height, lines):
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="13" role="img" aria-labelledby="title">'
-    )
-    return "\n".join([head, f'<title id="title">{title}</title>', STYLE, *lines, "</svg>"]) + "\n"
-
-
-def text(x, y, words, kind, anchor="middle"):
-    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{words}</text>'
+STYLE = style(
+    {"head": BOLD, "frame": OUTLINE, "empty": ABSENT, **FOUR, "sum": fill(GREEN), "on": letters(12),
+     "way": way("arrow"), "note": "font-size: 12px; font-style: italic"}
+) + "\n" + arrow_head()  # fmt: skip
 
 
 def cell(x, y, words, width=CELL):
@@ -78,7 +51,7 @@ def before_and_after(title, call, before, after):
     middle = TOP + ranks * ROW // 2 - 6
     begin = starts[0] + widths[0] + 12
     lines.append(f'<path class="way" d="M{begin} {middle}H{begin + ARROW - 26}"/>')
-    return svg(f"{call}: {title}", width, TOP + ranks * ROW + 2, lines)
+    return svg(f"{call}: {title}", width, TOP + ranks * ROW + 2, [STYLE, *lines])
 
 
 def own(rank):
@@ -127,15 +100,15 @@ def tree():
         for rank in range(ranks):
             lines += cell(x[rank] - CELL // 2, y, "a" if rank < reach else "")
         reach, y = 2 * reach, y + step
-    return svg("A broadcast as a tree: 8 ranks in 3 rounds", x[-1] + 40, top + 3 * step + HEIGHT + 10, lines)
+    return svg("A broadcast as a tree: 8 ranks in 3 rounds", x[-1] + 40, top + 3 * step + HEIGHT + 10, [STYLE, *lines])
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder = place("collectives")
     folder.mkdir(parents=True, exist_ok=True)
     for call, (title, before, after) in PICTURES.items():
-        (folder / f"{call}.svg").write_text(before_and_after(title, call, before, after), encoding="utf-8")
-    (folder / "tree.svg").write_text(tree(), encoding="utf-8")
+        write(before_and_after(title, call, before, after), folder / f"{call}.svg")
+    write(tree(), folder / "tree.svg")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@
   tools/draw_divisions.py [FILE]
 """
 
-import pathlib
-import sys
+from drawing import ABSENT, BOLD, FOUR, OUTLINE, SMALL, arrow_head, letters, place, style, svg, text, way, write
 
-FILE = pathlib.Path(__file__).resolve().parents[1] / "docs/pictures/divisions.svg"
 TITLE = "Four ways to divide a model of four layers: sharding, a pipeline, tensor parallelism, layers placed by hand"
 LAYERS = "abcd"
 PANEL, GAP = 210, 36  # the width of a panel, and the room to the next one
@@ -15,23 +13,10 @@ BOX, BOX_GAP = 84, 42  # of a rank
 BAR, ROW, TOP = 24, 32, 88  # a layer's height, the distance to the next one, where the first one begins
 HEIGHT = 276
 
-# Letters in grey, as in the other pictures: to be read on white and on black.
-STYLE = """<style>
-  text { fill: #808080 }
-  .head { font-weight: 600 }
-  .box { fill: none; stroke: #808080; stroke-opacity: .45 }
-  .absent { fill: none; stroke: #808080; stroke-opacity: .6; stroke-dasharray: 3 3 }
-  .a { fill: #3b82c4 }
-  .b { fill: #d98032 }
-  .c { fill: #8d6bb8 }
-  .d { fill: #27888a }
-  .on { fill: #ffffff; font-size: 12px }
-  .small { font-size: 11px }
-  .way { fill: none; stroke: #808080; stroke-width: 1.5; marker-end: url(#end) }
-  .both { marker-start: url(#end) }
-</style>
-<defs><marker id="end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">\
-<path d="M0 0 8 4 0 8z" fill="#808080"/></marker></defs>"""
+STYLE = style(
+    {"head": BOLD, "box": OUTLINE, "absent": ABSENT, **FOUR, "on": letters(12), "small": SMALL,
+     "way": way("end"), "both": "marker-start: url(#end)"}
+) + "\n" + arrow_head("end", "auto-start-reverse")  # fmt: skip
 
 WHOLE, LEFT, RIGHT = (0, 1), (0, 0.5), (0.5, 1)  # of a layer, from and to
 SENT_BY_ALL = ["a", "b", "c", "d"]
@@ -48,10 +33,6 @@ PANELS = [
     ("layers by hand", "device", [dict.fromkeys("ab", WHOLE), dict.fromkeys("cd", WHOLE)], ["batch 1", "waits"],
      ["b"], False, ["activations; one device works", "at a time, in one process"]),
 ]  # fmt: skip
-
-
-def text(x, y, words, kind="", anchor="middle"):
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{words}</text>'
 
 
 def layer(x, y, name, part, gathers):
@@ -84,19 +65,15 @@ def panel(left, name, owner, boxes, works_on, sent_at, both, sent):
 
 def picture():
     width = len(PANELS) * (PANEL + GAP)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" '
-        'font-family="system-ui, sans-serif" font-size="13" role="img" aria-labelledby="title">'
-    )
-    lines = [head, f'<title id="title">{TITLE}</title>', STYLE]
+    lines = [STYLE]
     for number, of_panel in enumerate(PANELS):
         lines += panel(GAP // 2 + number * (PANEL + GAP), *of_panel)
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return svg(TITLE, width, HEIGHT, lines)
 
 
 def main():
-    file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    file.write_text(picture())
+    file = place("divisions.svg")
+    write(picture(), file)
     print(f"drew {file}")
 
 

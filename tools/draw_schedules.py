@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 
-PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs/pictures/schedules.svg"
+from drawing import BLUE, BOLD, GREEN, IDLE, ORANGE, TEAL, fill, legend, letters, place, style, svg, write
+
 RANKS, MICRO_BATCHES = 4, 8
 # Name, stages per rank, and a line about it.
 SCHEDULES = [
@@ -21,18 +22,13 @@ SCHEDULES = [
 ]
 WIDTH, ROW, LEFT, HEAD, GAP = 900, 22, 60, 22, 16
 
-STYLE = """<style>
-  text { fill: #808080 }
-  .head { font-weight: 600 }
-  .forward { fill: #3b82c4 }
-  .backward { fill: #4a9c5d }
-  .input { fill: #27888a }
-  .weight { fill: #d98032 }
-  .later { fill-opacity: .68 }
-  .idle { fill: #808080; fill-opacity: .12 }
-  .on { fill: #ffffff; font-size: 10px }
-</style>"""
+STYLE = style(
+    {"head": BOLD, "forward": fill(BLUE), "backward": fill(GREEN), "input": fill(TEAL), "weight": fill(ORANGE),
+     "later": "fill-opacity: .68", "idle": IDLE, "on": letters(10)}
+)  # fmt: skip
 KINDS = {"F": "forward", "B": "backward", "I": "input", "W": "weight"}
+LEGEND = [("forward", "forward"), ("backward", "backward"), ("input", "gradient of the input"),
+          ("weight", "gradients of the weights"), ("idle", "idle")]  # fmt: skip
 
 
 def passes_of(build, name, stages):
@@ -64,19 +60,8 @@ def chart(passes, top, scale):
     return lines
 
 
-def legend(y):
-    lines, x = [], LEFT
-    for kind, words in [("forward", "forward"), ("backward", "backward"), ("input", "gradient of the input"),
-                        ("weight", "gradients of the weights"), ("idle", "idle")]:
-        lines.append(f'<rect class="{kind}" x="{x}" y="{y}" width="14" height="14" rx="2"/>')
-        lines.append(f'<text x="{x + 20}" y="{y + 12}">{words}</text>')
-        x += 40 + 7 * len(words)
-    return lines
-
-
 def main():
     build = pathlib.Path(sys.argv[1])
-    picture = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else PICTURE
     drawn = [(name, stages, words, *passes_of(build, name, stages)) for name, stages, words in SCHEDULES]
     # One at a time takes so long that its end is left out.
     shown = max(max(one[5] for one in passes) / stages for name, stages, _, passes, _ in drawn if name != "OneAtATime")
@@ -88,13 +73,9 @@ def main():
         lines.append(f'<text x="200" y="{y - 7}">idle for {100 * idle:.0f} % of the step; {words}</text>')
         lines += chart([one for one in passes if one[5] <= shown * stages + 1e-9], y, scale)
         y += RANKS * ROW + GAP
-    lines += legend(y)
+    lines += legend(LEFT, y, LEGEND)
     title = f"A step of each pipeline schedule: {RANKS} ranks, {MICRO_BATCHES} micro-batches"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 20}" width="{WIDTH}" height="{y + 20}" '
-        'font-family="system-ui, sans-serif" font-size="13" role="img" aria-labelledby="title">'
-    )
-    picture.write_text("\n".join([head, f'<title id="title">{title}</title>', STYLE, *lines, "</svg>"]) + "\n")
+    write(svg(title, WIDTH, y + 20, [STYLE, *lines]), place("schedules.svg", 2))
 
 
 if __name__ == "__main__":

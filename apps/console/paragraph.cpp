@@ -10,7 +10,7 @@ std::string paragraph(const std::string& left, const std::string& text, size_t i
     result += line + "\n";
     line.clear();
   };
-  if (line.size() + 2 > indent) end_line();
+  if (!left.empty() && line.size() + 2 > indent) end_line();
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     if (line.size() > indent && line.size() + 1 + word.size() > width) end_line();

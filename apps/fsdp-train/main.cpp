@@ -23,6 +23,7 @@
 #include "options/mesh_choice.h"
 #include "options/model_list.h"
 #include "options/resolve.h"
+#include "planning/chosen_setting.h"
 #include "run/problems.h"
 #include "training/dry_run_command.h"
 #include "training/evaluate_command.h"
@@ -57,6 +58,7 @@ int run_train(const trainer::CommandLine& line) {
   RunOptions options = line.options;
   Problems problems = line.problems;
   if (!options.dry_run) trainer::end_when_asked(trainer::kGoOnLater);
+  append(problems, trainer::plan_problems(options));
   append(problems, trainer::choose_first_checkpoint(options));
   trainer::Inputs inputs = trainer::read_inputs(options);
   append(problems, inputs.problems);

@@ -1,5 +1,7 @@
 #include "manual/value_hints.h"
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "models/model_sizes.h"
@@ -15,6 +17,7 @@ std::vector<std::string> offered_words(const Row& row) {
   if (flag == "--model") return models::size_names();
   if (flag == "--tokenizer") return {"bytes"};
   if (flag == "--resume") return {"auto", "never"};
+  if (flag == "--plan") return {"auto"};
   if (placeholder(row) == "true|false") return {"true", "false"};
   return {};
 }
@@ -22,7 +25,8 @@ std::vector<std::string> offered_words(const Row& row) {
 Paths offered_paths(const Row& row) {
   const std::string_view unit = row.unit;
   if (unit == "FOLDER" || unit == "RUN") return Paths::Folders;
-  return unit == "FILE" || unit == "PATH" || unit == "MODEL" || unit == "TOKENIZER" ? Paths::Files : Paths::None;
+  constexpr std::array kFiles = {"FILE", "PATH", "MODEL", "TOKENIZER", "MACHINE"};
+  return std::ranges::find(kFiles, unit) == kFiles.end() ? Paths::None : Paths::Files;
 }
 
 }  // namespace

@@ -4,13 +4,14 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <climits>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "console/shell_words.h"
 
 namespace trainer {
 
@@ -44,22 +45,6 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-std::string shell_word(const std::string& word) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
-  std::string result = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
-
 }  // namespace
 
 int64_t usable_cores() {
@@ -74,12 +59,6 @@ std::string utc_time() {
   gmtime_r(&now, &parts);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
                      parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
-
-std::string shell_words(const std::vector<std::string>& words) {
-  std::string result;
-  for (const std::string& word : words) result += (result.empty() ? "" : " ") + shell_word(word);
-  return result;
 }
 
 void add_machine(ProcessStart& start) {

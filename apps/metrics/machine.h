@@ -17,7 +17,4 @@ int64_t usable_cores();
 // Now, as "2026-11-23T03:01:02Z".
 std::string utc_time();
 
-// Words as a shell takes them: those with other than plain characters are quoted.
-std::string shell_words(const std::vector<std::string>& words);
-
 }  // namespace trainer

@@ -132,12 +132,38 @@ ModelConfig parse_llama(JsonFields& fields, std::vector<std::string>& problems) 
   return config;
 }
 
+ModelConfig parse_bert(JsonFields& fields) {
+  ModelConfig config{.family = Family::Bert};
+  config.vocabulary = fields.whole_number("vocab_size").value_or(30'522);
+  config.context = fields.whole_number("max_position_embeddings").value_or(512);
+  config.width = fields.whole_number("hidden_size").value_or(768);
+  config.layers = fields.whole_number("num_hidden_layers").value_or(12);
+  config.heads = fields.whole_number("num_attention_heads").value_or(12);
+  config.mlp_width = fields.whole_number("intermediate_size").value_or(3072);
+  config.norm_epsilon = fields.number("layer_norm_eps").value_or(1e-12);
+  config.tied_embeddings = fields.flag("tie_word_embeddings").value_or(true);
+  config.attention_dropout = fields.number("attention_probs_dropout_prob").value_or(0.1);
+  config.embedding_dropout = config.residual_dropout = fields.number("hidden_dropout_prob").value_or(0.1);
+  fields.accept("hidden_act", {nullptr, "gelu"});
+  fields.accept("type_vocab_size", {nullptr, 2});
+  fields.accept("position_embedding_type", {nullptr, "absolute"});
+  fields.accept("is_decoder", {nullptr, false});
+  fields.accept("add_cross_attention", {nullptr, false});
+  return config;
+}
+
+// `family` is an accepted model_type.
+ModelConfig parse_family(const std::string& family, JsonFields& fields, std::vector<std::string>& problems) {
+  if (family == "gpt2") return parse_gpt2(fields);
+  return family == "bert" ? parse_bert(fields) : parse_llama(fields, problems);
+}
+
 ConfigFile parse_object(const Json& object) {
   ConfigFile file;
   JsonFields fields(object, file.problems);
-  fields.accept("model_type", {"gpt2", "llama"});
+  fields.accept("model_type", {"gpt2", "llama", "bert"});
   if (!file.problems.empty()) return file;  // the other keys are another model's
-  file.config = fields.word("model_type") == "gpt2" ? parse_gpt2(fields) : parse_llama(fields, file.problems);
+  file.config = parse_family(*fields.word("model_type"), fields, file.problems);
   file.config.initializer_range = fields.number("initializer_range").value_or(0.02);
   parse_tokens(fields, file.config);
   fields.accept("quantization_config", {nullptr});

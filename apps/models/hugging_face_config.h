@@ -1,5 +1,5 @@
 // Models as Hugging Face's config.json describes them (https://huggingface.co/docs/transformers: GPT2Config,
-// LlamaConfig).
+// LlamaConfig, BertConfig).
 #pragma once
 
 #include <filesystem>

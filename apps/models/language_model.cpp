@@ -101,6 +101,8 @@ torch::Tensor LanguageModel::loss(const torch::Tensor& tokens, const torch::Tens
 
 void check_model(const ModelConfig& config, const Division& division) {
   std::vector<std::string> found = problems(config);
+  if (is_for_plans_alone(config.family))
+    found.push_back(fmt::format("a {} is for plans alone.", name_of(config.family)));
   if (!found.empty()) throw fsdp::Error(fmt::format("no model can have this config: {}", fmt::join(found, " ")));
   if (!division.tensor) return;
   found = division_problems(

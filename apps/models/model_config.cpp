@@ -70,14 +70,20 @@ void check_lora(const ModelConfig& config, Problems& problems) {
   problems.require(!lora.targets.empty(), "lora.targets is empty; it must name a layer.");
 }
 
-void check_gpt2(const ModelConfig& config, Problems& problems) {
+// GPT-2 and BERT.
+void check_equal_heads(const ModelConfig& config, Problems& problems) {
   const int64_t shared = config.key_value_heads_or_default();
-  problems.require(shared == config.heads,
-                   fmt::format("key_value_heads is {} and heads {}; they are equal in GPT-2.", shared, config.heads));
-  const bool is_free = !config.head_width || config.is_part;
-  problems.require(is_free || (config.heads > 0 && *config.head_width == config.width / config.heads),
-                   fmt::format("head_width is {}; in GPT-2 it is width / heads.", config.head_width.value_or(0)));
-  problems.require(!config.rope_scaling, "rope_scaling is set; GPT-2 has no rotary embedding.");
+  const char* family = name_of(config.family);
+  problems.require(shared == config.heads, fmt::format("key_value_heads is {} and heads {}; they are equal in {}.",
+                                                       shared, config.heads, family));
+  problems.require(!config.head_width || (config.heads > 0 && *config.head_width == config.width / config.heads),
+                   fmt::format("head_width is {}; in {} it is width / heads.", config.head_width.value_or(0), family));
+  problems.require(!config.rope_scaling, fmt::format("rope_scaling is set; {} has no rotary embedding.", family));
+}
+
+void check_bert(const ModelConfig& config, Problems& problems) {
+  check_equal_heads(config, problems);
+  problems.require(config.tied_embeddings, "tied_embeddings is false; in BERT the head is the token embedding.");
 }
 
 void check_llama(const ModelConfig& config, Problems& problems) {
@@ -106,7 +112,7 @@ void check_llama(const ModelConfig& config, Problems& problems) {
 
 int64_t ModelConfig::mlp_width_or_default() const {
   if (mlp_width) return *mlp_width;
-  if (family == Family::Gpt2) return 4 * width;
+  if (family != Family::Llama) return 4 * width;
   constexpr int64_t kMultiple = 32;
   return ((8 * width + 2) / 3 + kMultiple - 1) / kMultiple * kMultiple;
 }
@@ -116,7 +122,18 @@ bool Lora::is_for(const std::string& layer) const {
                      [&](const std::string& target) { return layer == target || layer.ends_with("." + target); });
 }
 
-const char* name_of(Family family) { return family == Family::Gpt2 ? "GPT-2" : "Llama"; }
+const char* name_of(Family family) {
+  switch (family) {
+    case Family::Gpt2:
+      return "GPT-2";
+    case Family::Bert:
+      return "BERT";
+    default:
+      return "Llama";
+  }
+}
+
+bool is_for_plans_alone(Family family) { return family == Family::Bert; }
 
 std::vector<std::string> problems(const ModelConfig& config) {
   Problems problems;
@@ -129,11 +146,9 @@ std::vector<std::string> problems(const ModelConfig& config) {
   problems.share("attention_dropout", config.attention_dropout);
   problems.share("residual_dropout", config.residual_dropout);
   if (config.lora) check_lora(config, problems);
-  if (config.family == Family::Gpt2) {
-    check_gpt2(config, problems);
-  } else {
-    check_llama(config, problems);
-  }
+  if (config.family == Family::Gpt2) check_equal_heads(config, problems);
+  if (config.family == Family::Bert) check_bert(config, problems);
+  if (config.family == Family::Llama) check_llama(config, problems);
   return problems.take();
 }
 

@@ -1,9 +1,11 @@
 // The shape of a language model, and what follows from it alone; no LibTorch, so that a command line can be checked,
 // and memory be computed, before anything starts threads or is built.
 //
-// Two families: GPT-2 (Radford et al., 2019, "Language Models are Unsupervised Multitask Learners") and Llama (Touvron
-// et al., 2023, https://arxiv.org/abs/2302.13971; with grouped-query attention and scaled rotary embeddings as Llama 3,
-// https://arxiv.org/abs/2407.21783). Users of a config expect one without problems(), unless they say otherwise.
+// Two families are trained: GPT-2 (Radford et al., 2019, "Language Models are Unsupervised Multitask Learners") and
+// Llama (Touvron et al., 2023, https://arxiv.org/abs/2302.13971; with grouped-query attention and scaled rotary
+// embeddings as Llama 3, https://arxiv.org/abs/2407.21783). BERT (Devlin et al., 2018,
+// https://arxiv.org/abs/1810.04805) is known for plans alone. Users of a config expect one without problems(), unless
+// they say otherwise.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,7 @@
 
 namespace models {
 
-enum class Family { Gpt2, Llama };
+enum class Family { Gpt2, Llama, Bert };
 
 // Llama 3.1's way to see further than it was trained to: frequencies of the rotary embedding whose wavelength is long
 // are divided by `factor`, short ones stay, and those between are blended.
@@ -48,27 +50,24 @@ struct ModelConfig {
   int64_t heads = 4;         // that attend, in each layer
   std::optional<int64_t> key_value_heads =
       std::nullopt;  // Llama: each is shared by heads / key_value_heads heads; none: heads
-  std::optional<int64_t> head_width = std::nullopt;  // Llama: even; none, and always in GPT-2: width / heads
+  std::optional<int64_t> head_width = std::nullopt;  // Llama: even; none, and always in the others: width / heads
   std::optional<int64_t> mlp_width =
       std::nullopt;            // none: 4 x width, for Llama 8/3 x width rounded up to a multiple of 32
   double norm_epsilon = 1e-5;  // added to the variance by LayerNorm and RMSNorm
   double rope_theta = 10'000;  // Llama: base of the rotary embedding's wavelengths
   std::optional<RopeScaling> rope_scaling = std::nullopt;  // Llama
   bool tied_embeddings = true;                             // the head is the token embedding
-  bool attention_bias = false;                             // Llama: on all four projections. GPT-2 has every bias.
-  bool mlp_bias = false;                                   // Llama: on all three projections
-  double initializer_range = 0.02;                         // deviation of the first weights
+  bool attention_bias = false;      // Llama: on all four projections. The others have every bias.
+  bool mlp_bias = false;            // Llama: on all three projections
+  double initializer_range = 0.02;  // deviation of the first weights
   // Shares of what is set to 0 in training.
-  double embedding_dropout = 0;  // GPT-2
+  double embedding_dropout = 0;  // GPT-2 and BERT
   double attention_dropout = 0;  // of the attention's weights
-  double residual_dropout = 0;   // GPT-2: of what a layer adds
+  double residual_dropout = 0;   // GPT-2 and BERT: of what a layer adds
   // Special tokens of the vocabulary, if it has them.
   std::optional<int64_t> begin_token = std::nullopt;  // a text begins with it
   std::vector<int64_t> end_tokens = {};               // a text ends with one of them
   std::optional<Lora> lora = std::nullopt;
-  // The heads, the MLP and the vocabulary are those of one rank of many, so that its work can be measured alone: then
-  // GPT-2's heads need not be as wide together as the model.
-  bool is_part = false;
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -78,8 +77,11 @@ struct ModelConfig {
   int64_t mlp_width_or_default() const;
 };
 
-// "GPT-2", "Llama".
+// "GPT-2", "Llama", "BERT".
 const char* name_of(Family family);
+
+// True for BERT: its memory and its time are planned, and make_model builds none.
+bool is_for_plans_alone(Family family);
 
 // Everything that is wrong with the config, a sentence each; none for one that can be built. Asks nothing of it.
 std::vector<std::string> problems(const ModelConfig& config);
@@ -121,8 +123,9 @@ struct Unit {
   int64_t numel() const;
 };
 
-// The parameters of make_model(config), divided as `fsdp::shard` does when each block is a unit: first "root", with
-// what is no block's, then the blocks; in the order of ShardedModel::parameters.
+// The parameters of make_model(config), or of Hugging Face's BertForPreTraining, divided as `fsdp::shard` does when
+// each block is a unit: first "root", with what is no block's, then the blocks; in the order of
+// ShardedModel::parameters.
 std::vector<Unit> units(const ModelConfig& config);
 
 // The names of the parameters of these kinds: patterns for an optimizer's groups.
@@ -144,7 +147,8 @@ int64_t parameter_numel(const ModelConfig& config);
 // the number of multiplying parameters (all except embeddings that are only looked up), with L layers, H heads of width
 // Q and T tokens. Attention counts in full, though half of it is masked (PaLM, https://arxiv.org/abs/2204.02311,
 // appendix B; nanoGPT does the same). Parameters in `frozen`, by name, get no gradient: 4 each instead of 6. If no
-// earlier parameter is trained, it is 2, because the backward ends above them. Attention counts a third there.
+// earlier parameter is trained, it is 2, because the backward ends above them. Attention counts a third there. BERT's
+// pooler and its head for the next sentence count as if every token passed them: 0.3 % of bert-large.
 double flops_per_token(const ModelConfig& config, int64_t length, const std::set<std::string>& frozen = {});
 
 }  // namespace models

@@ -9,13 +9,19 @@
 
 namespace models {
 
-// The published ones: gpt2, gpt2-medium, gpt2-large, gpt2-xl, llama-1b (Llama 3.2 1B), llama-7b (Llama 2 7B),
-// llama-8b (Llama 3.1 8B); and small ones for CPUs, over the 256 bytes of a text: gpt2-tiny, gpt2-mini, llama-tiny,
+// The names of models that fsdp-train trains, with their aliases at the end. They are the published ones of
+// published_sizes.h, and small ones for CPUs, over the 256 bytes of a text: gpt2-tiny, gpt2-mini, llama-tiny,
 // llama-mini. Their widths of heads and MLPs follow from the width where the family's rule gives them. None has
 // dropout: GPT-2's 0.1 is for many epochs over one text, and fine-tuning reads it from the model's config.json.
 std::vector<std::string> size_names();
 
-// None for a name that is not among them.
+// The same names, and after them the models for plans alone (is_for_plans_alone).
+std::vector<std::string> planned_names();
+
+// None for a name that is not among planned_names.
 std::optional<ModelConfig> config_of_size(const std::string& name);
+
+// "llama2-7b" for "llama-7b", which is another name of it; a name that is no alias is its own.
+std::string name_behind(const std::string& name);
 
 }  // namespace models

@@ -6,51 +6,20 @@
 #include <numeric>
 #include <optional>
 
+#include "models/bert_units.h"
+#include "models/listed_parameters.h"
 #include "models/model_config.h"
 
 namespace models {
 
 namespace {
 
-using Parameters = std::vector<Parameter>;
-
-using Heads = std::vector<DividedHeads>;
-
-void add_layer(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias,
-               const DividedDim& divided) {
-  parameters.push_back({name + ".weight", {out, in}, ParameterKind::Matrix, divided});
-  if (!bias) return;
-  parameters.push_back({name + ".bias", {out}, ParameterKind::Bias});
-  if (divided.dim == 0) parameters.back().divided = divided;
-}
-
-// fsdp::ColumnParallelLinear, whose rows are divided.
-void add_column_layer(Parameters& parameters, const std::string& name, const Heads& out, int64_t in, bool bias) {
-  int64_t rows = 0;
-  for (const auto& [heads, head_size] : out) rows += heads * head_size;
-  add_layer(parameters, name, rows, in, bias, {0, out});
-}
-
-// fsdp::RowParallelLinear, whose columns are divided.
-void add_row_layer(Parameters& parameters, const std::string& name, int64_t out, int64_t in, bool bias) {
-  add_layer(parameters, name, out, in, bias, {1, {{in}}});
-}
-
-Parameter embedding(const ModelConfig& config, const std::string& name) {
-  return {name, {config.vocabulary, config.width}, ParameterKind::Embedding, DividedDim{0, {{config.vocabulary}}}};
-}
-
 void add_head(Parameters& parameters, const ModelConfig& config) {
   if (!config.tied_embeddings) add_column_layer(parameters, "lm_head", {{config.vocabulary}}, config.width, false);
 }
 
-void add_layer_norm(Parameters& parameters, const std::string& name, int64_t width) {
-  parameters.push_back({name + ".weight", {width}, ParameterKind::Norm});
-  parameters.push_back({name + ".bias", {width}, ParameterKind::Bias});
-}
-
 Parameters gpt2_root(const ModelConfig& config) {
-  Parameters root{embedding(config, "transformer.wte.weight"),
+  Parameters root{token_embedding(config, "transformer.wte.weight"),
                   {"transformer.wpe.weight", {config.context, config.width}, ParameterKind::Embedding}};
   add_layer_norm(root, "transformer.ln_f", config.width);
   add_head(root, config);
@@ -71,7 +40,7 @@ Parameters gpt2_block(const ModelConfig& config, const std::string& name) {
 }
 
 Parameters llama_root(const ModelConfig& config) {
-  Parameters root{embedding(config, "model.embed_tokens.weight"),
+  Parameters root{token_embedding(config, "model.embed_tokens.weight"),
                   {"model.norm.weight", {config.width}, ParameterKind::Norm}};
   add_head(root, config);
   return root;
@@ -118,8 +87,37 @@ Parameters with_adapters(const Lora& lora, const Parameters& block) {
   return all;
 }
 
+Parameters root_of(const ModelConfig& config) {
+  switch (config.family) {
+    case Family::Gpt2:
+      return gpt2_root(config);
+    case Family::Bert:
+      return bert_root(config);
+    default:
+      return llama_root(config);
+  }
+}
+
+const char* blocks_of(Family family) {
+  switch (family) {
+    case Family::Gpt2:
+      return "transformer.h";
+    case Family::Bert:
+      return "bert.encoder.layer";
+    default:
+      return "model.layers";
+  }
+}
+
 Parameters block_of(const ModelConfig& config, const std::string& name) {
-  return config.family == Family::Gpt2 ? gpt2_block(config, name) : llama_block(config, name);
+  switch (config.family) {
+    case Family::Gpt2:
+      return gpt2_block(config, name);
+    case Family::Bert:
+      return bert_block(config, name);
+    default:
+      return llama_block(config, name);
+  }
 }
 
 template <typename Range>
@@ -128,7 +126,12 @@ int64_t sum_of_numels(const Range& parts) {
                          [](int64_t sum, const auto& part) { return sum + part.numel(); });
 }
 
-bool is_position_embedding(const Parameter& parameter) { return parameter.name.ends_with("wpe.weight"); }
+// An embedding of positions, or of BERT's two kinds of sentences: no head is tied to it.
+bool is_only_looked_up(const Parameter& parameter) {
+  const auto& name = parameter.name;
+  return name.ends_with("wpe.weight") || name.ends_with("position_embeddings.weight") ||
+         name.ends_with("token_type_embeddings.weight");
+}
 
 // All parameters in the order in which a forward uses them; a tied embedding comes again at its end, as a matrix.
 Parameters in_order_of_use(const ModelConfig& config) {
@@ -137,7 +140,7 @@ Parameters in_order_of_use(const ModelConfig& config) {
   for (const Parameter& parameter : all[0].parameters) {
     const bool is_embedding = parameter.kind == ParameterKind::Embedding;
     (is_embedding ? first : last).push_back(parameter);
-    if (!is_embedding || !config.tied_embeddings || is_position_embedding(parameter)) continue;
+    if (!is_embedding || !config.tied_embeddings || is_only_looked_up(parameter)) continue;
     last.push_back({parameter.name, parameter.shape, ParameterKind::Matrix});
   }
   for (size_t unit = 1; unit < all.size(); ++unit) {
@@ -156,10 +159,9 @@ int64_t Parameter::numel() const {
 int64_t Unit::numel() const { return sum_of_numels(parameters); }
 
 std::vector<Unit> units(const ModelConfig& config) {
-  const bool gpt2 = config.family == Family::Gpt2;
-  std::vector<Unit> units{{"root", gpt2 ? gpt2_root(config) : llama_root(config)}};
+  std::vector<Unit> units{{"root", root_of(config)}};
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const std::string name = fmt::format("{}.{}", gpt2 ? "transformer.h" : "model.layers", layer);
+    const std::string name = fmt::format("{}.{}", blocks_of(config.family), layer);
     const Parameters block = block_of(config, name);
     units.push_back({name, config.lora ? with_adapters(*config.lora, block) : block});
   }
@@ -194,7 +196,9 @@ bool is_adapter(const std::string& parameter) {
 }
 
 bool follows_attention(const Parameter& parameter) {
-  return parameter.name.ends_with("attn.c_proj.weight") || parameter.name.ends_with("attn.o_proj.weight");
+  const auto& name = parameter.name;
+  return name.ends_with("attn.c_proj.weight") || name.ends_with("attn.o_proj.weight") ||
+         name.ends_with("attention.output.dense.weight");
 }
 
 int64_t parameter_numel(const ModelConfig& config) { return sum_of_numels(units(config)); }

@@ -66,10 +66,31 @@ OrderedJson llama(const ModelConfig& config) {
   return json;
 }
 
+OrderedJson bert(const ModelConfig& config) {
+  return {{"architectures", {"BertForPreTraining"}},
+          {"model_type", "bert"},
+          {"vocab_size", config.vocabulary},
+          {"type_vocab_size", 2},
+          {"max_position_embeddings", config.context},
+          {"hidden_size", config.width},
+          {"num_hidden_layers", config.layers},
+          {"num_attention_heads", config.heads},
+          {"intermediate_size", config.mlp_width_or_default()},
+          {"hidden_act", "gelu"},
+          {"layer_norm_eps", config.norm_epsilon},
+          {"attention_probs_dropout_prob", config.attention_dropout},
+          {"hidden_dropout_prob", config.residual_dropout}};
+}
+
+OrderedJson of_family(const ModelConfig& config) {
+  if (config.family == Family::Gpt2) return gpt2(config);
+  return config.family == Family::Bert ? bert(config) : llama(config);
+}
+
 }  // namespace
 
 std::string hugging_face_config(const ModelConfig& config) {
-  OrderedJson json = config.family == Family::Gpt2 ? gpt2(config) : llama(config);
+  OrderedJson json = of_family(config);
   json["tie_word_embeddings"] = config.tied_embeddings;
   json["initializer_range"] = config.initializer_range;
   json["bos_token_id"] = optional(config.begin_token);

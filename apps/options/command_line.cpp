@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "options/configuration_file.h"
+#include "options/contradictions.h"
 #include "options/did_you_mean.h"
 #include "options/first_weights.h"
 #include "options/flags.h"
@@ -179,7 +180,7 @@ void append(std::vector<std::string>& problems, const std::vector<std::string>& 
 
 }  // namespace
 
-CommandLine parse_command_line(std::vector<std::string> arguments, int help_width) {
+CommandLine parse_command_line(std::vector<std::string> arguments, int help_width, Asking asking) {
   CommandLine result;
   take_help(arguments);
   const bool without_command = arguments.empty() || arguments[0].starts_with('-');
@@ -222,6 +223,11 @@ CommandLine parse_command_line(std::vector<std::string> arguments, int help_widt
   ModelChoice choice = choose_model(result.options.model_options);
   result.options.model = choice.config;
   append(result.problems, choice.problems);
+  if (asking == Asking::Trainer && models::is_for_plans_alone(choice.config.family)) {
+    result.problems.push_back(
+        fmt::format("--model: {} is known to fsdp-plan alone; fsdp-train trains GPT-2 and Llama models.",
+                    result.options.model_options.model));
+  }
   if (models::problems(choice.config).empty()) append(result.problems, freeze_problems(result.options));
   fill_training_defaults(result.options);
   spell_out(result.options.model, result.options.model_options);

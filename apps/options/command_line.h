@@ -20,8 +20,12 @@ struct CommandLine {
   bool asks(const char* flag) const { return asked_for.contains(row_of(flag)); }
 };
 
+// The program that asks: fsdp-plan also knows models that cannot be trained here.
+enum class Asking { Trainer, Planner };
+
 // Reads `arguments`, without the program's name. The first may be a command; without one it is `train`. Help is in
 // lines of at most `help_width` columns.
-CommandLine parse_command_line(std::vector<std::string> arguments, int help_width = 80);
+CommandLine parse_command_line(std::vector<std::string> arguments, int help_width = 80,
+                               Asking asking = Asking::Trainer);
 
 }  // namespace trainer

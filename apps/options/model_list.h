@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-// A line for each model that has a name, with its parameters and its shape.
+// A line for each name of a model that is trained, with its parameters and its shape.
 std::string model_list();
 
 }  // namespace trainer

@@ -28,6 +28,9 @@ inline constexpr unsigned kTrainAndSample = kTrain | kSample, kTrainAndPrepare =
 // (resolve.cpp).
 inline constexpr int64_t kMany = 1'000'000'000, kSize = 65'536, kContext = 131'072, kVocabulary = 1 << 24;
 
+// Ranks of plans; a job has fewer (resolve.cpp).
+inline constexpr int64_t kPlannedRanks = 1 << 20;
+
 inline WholeNumbers from(int64_t lowest, int64_t highest) { return {lowest, highest}; }
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();

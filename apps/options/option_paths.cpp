@@ -23,7 +23,7 @@ PathForm path_form(std::string_view flag) {
     std::string_view flag;
     PathForm form;
   };
-  static constexpr std::array<Entry, 14> kForms = {{{"--text", PathForm::Sources},
+  static constexpr std::array<Entry, 15> kForms = {{{"--text", PathForm::Sources},
                                                     {"--data", PathForm::Sources},
                                                     {"--validation", PathForm::One},
                                                     {"--tokenizer", PathForm::Tokenizer},
@@ -36,6 +36,7 @@ PathForm path_form(std::string_view flag) {
                                                     {"--resume", PathForm::Resume},
                                                     {"--config", PathForm::One},
                                                     {"--output", PathForm::One},
+                                                    {"--profile", PathForm::One},
                                                     {"RUN", PathForm::One}}};
   const auto found = std::ranges::find(kForms, flag, &Entry::flag);
   return found == kForms.end() ? PathForm::None : found->form;

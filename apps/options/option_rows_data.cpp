@@ -40,6 +40,11 @@ Group general_group() {
        {"--peak-flops", &O::peak_flops, kAboveZero, kTrain, "FLOPS", "measured here",
         "Floating-point operations per second and rank that another machine reaches at most. --dry-run tells the time "
         "by them, such as 40T."},
+       {"--plan", &O::plan, Anything{}, kTrain, "MACHINE", "none",
+        "Chooses options that are not given before the run begins: the mesh, the strategy, the micro-batches, "
+        "recomputation, units and prefetch. They are the fastest that fit, by a simulation on this machine: a file of "
+        "`fsdp-plan calibrate`, or a name such as h100 or cpu. auto takes the GPU's, or cpu. A step keeps its tokens. "
+        "RUN/config.toml records the choice, and a run that resumes keeps it. --dry-run shows it."},
        {"--ignore-memory", &O::ignore_memory, Anything{}, kTrain, "", "",
         "Trains even where the plan needs more memory than this host has left. Without it such a run ends before its "
         "first step, and says what would let it fit."},

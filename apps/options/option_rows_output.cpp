@@ -55,6 +55,10 @@ Group shown_and_kept() {
        {"--export-best", &O::export_best, Anything{}, kTrain, "", "",
         "Writes the weights of RUN/best instead of those of the last step, with --export."},
        {"--trace-steps", &O::trace_steps, Anything{}, kTrain, "", "none", "Traces these steps, for Perfetto."},
+       {"--profile", &O::profile, Anything{}, kTrain, "FOLDER", "none",
+        "Writes trace.json, one trace of all ranks for Perfetto, and profile.html: memory over time, the time of each "
+        "rank and unit, and both beside the plan. The steps are those of --trace-steps, otherwise five, from the third "
+        "one of this process on."},
        {"--output", &O::output, Anything{}, kPrepare | kReport, "PATH", "prepare: none; report: RUN/report.html",
         "Folder for the tokens, or file for the HTML page."},
        {"--watch", &O::watch, Anything{}, kReport, "", "",

@@ -28,7 +28,7 @@ bool names_cuts(const std::string& value) {
 bool is_rank_range(const std::string& value) { return rank_range_in(value).has_value(); }
 
 std::vector<Row> ranks_rows() {
-  return {{"--ranks", &O::ranks, from(1, 1024), kTrain, "PROCESSES", "",
+  return {{"--ranks", &O::ranks, from(1, kPlannedRanks), kTrain, "PROCESSES", "",
            "Number of processes that share the model. Under torchrun, SLURM or Open MPI the launcher's number counts."},
           {"--threads", &O::threads, from(0, 1024), kTrain | kSample | kPrepare, "THREADS", "the cores shared evenly",
            "Number of threads per rank. prepare encodes with so many, by default with all cores."},
@@ -76,14 +76,17 @@ std::vector<Row> mesh_rows() {
 std::vector<Row> sharding_rows() {
   return {{"--strategy", &O::strategy, words(kStrategies), kTrain, "STRATEGY", "",
            "Chooses the state that is divided among the ranks."},
-          {"--shard-group-size", &O::shard_group_size, from(0, 1024), kTrain, "RANKS",
+          {"--shard-group-size", &O::shard_group_size, from(0, kPlannedRanks), kTrain, "RANKS",
            "all, or a host's for hybrid strategies", "Number of ranks that together hold the model once."},
           {"--param-dtype", &O::param_dtype, words(kDtypes), kTrainAndSample, "DTYPE", "",
            "Dtype of full parameters, and of the forward and the backward pass."},
           {"--reduce-dtype", &O::reduce_dtype, words(kDtypes), kTrain, "DTYPE", "",
            "Dtype of gradients sent between ranks. Their sums are fp32."},
+          {"--layers-per-unit", &O::layers_per_unit, from(1, 4096), kTrainAndSample, "LAYERS", "",
+           "Number of layers that are gathered and reduced together, as a unit. More layers make fewer and larger "
+           "messages, and larger buffers."},
           {"--buffers", &O::buffers, from(2, 1024), kTrainAndSample, "UNITS", "",
-           "Number of units that are full at once, if gathers copy. A layer is a unit."},
+           "Number of units that are full at once, if gathers copy."},
           {"--prefetch", &O::prefetch, from(0, 1024), kTrainAndSample, "UNITS", "",
            "Number of units that are gathered ahead of their use."},
           {"--activation-checkpoint", &O::activation_checkpoint,

@@ -38,6 +38,9 @@ struct StepRange {
   bool operator==(const StepRange&) const = default;
 };
 
+// That a profile has at most: rank 0 holds the traces of all ranks.
+inline constexpr int64_t kMostProfiledSteps = 100;
+
 // Which model, and what of its shape is to be otherwise; model_choice.h makes a shape of it.
 struct ModelOptions {
   std::string model;  // a size by name, or a file; empty: the small GPT-2 of models::ModelConfig
@@ -55,6 +58,12 @@ struct ModelOptions {
 struct Choices {
   std::set<std::string> flags;
   std::set<std::string> relative;  // those of them that name a path which was relative where it was written
+};
+
+// The choice of --plan, for people.
+struct PlannedOptions {
+  std::string flags;    // "--strategy no-shard --batch 4 --micro-batches 2"; empty: all were given
+  std::string figures;  // "a step of 12 ms, at most 45 MB per rank"
 };
 
 // Common to train, prepare and sample.
@@ -86,6 +95,7 @@ struct ShardedModelOptions {
   int64_t shard_group_size = 0;         // 0: all ranks, or the ranks of a host for the hybrid strategies
   std::string param_dtype = "fp32";     // one of kDtypes
   std::string reduce_dtype = "fp32";    // one of kDtypes
+  int64_t layers_per_unit = 1;          // of the model
   int64_t buffers = 2;
   int64_t prefetch = 1;
   bool cpu_offload = false;                            // of ranks on GPUs: shards and optimizer on the CPU
@@ -122,6 +132,8 @@ struct WritingOptions {
 struct RunOptions : CommonOptions, TextOptions, ShardedModelOptions, WritingOptions {
   int64_t defaults_version = 2;  // of --steps and --lr (training_defaults.h)
   bool dry_run = false;
+  std::string plan;                  // auto, or a machine (planning/hardware_file.h); empty: nothing is planned
+  PlannedOptions planned;            // by it
   std::optional<double> memory;      // bytes that each host has for a dry run; none: as this one has
   std::optional<int64_t> hosts;      // with the ranks of a dry run; none: as this job's
   std::optional<double> peak_flops;  // operations per second of a rank in a dry run, at most; none: as measured here
@@ -179,6 +191,7 @@ struct RunOptions : CommonOptions, TextOptions, ShardedModelOptions, WritingOpti
   bool save_sync = false;                   // training waits for each save
   std::string on_failed_save = "continue";  // one of kOnFailedSave
   std::optional<StepRange> trace_steps;
+  std::string profile;  // the folder of a profile of these steps; empty: there is none
   bool export_model = false;
   bool export_best = false;  // of the best checkpoint, not of the last step
 

@@ -10,9 +10,6 @@
 
 namespace trainer {
 
-// A sentence for each contradiction.
-std::vector<std::string> contradictions(const RunOptions& options);
-
 // Facts that the command line does not know: ranks under a launcher, and the data.
 struct Job {
   int64_t ranks = 1;

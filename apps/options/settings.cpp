@@ -151,6 +151,10 @@ std::string settings_table(const RunOptions& options, const data::Corpus& corpus
                                    short_bytes(static_cast<size_t>(*options.activation_memory))));
   }
   row("per step", step_text(options));
+  if (!options.planned.figures.empty()) {
+    row("planned", options.planned.flags.empty() ? "nothing" : options.planned.flags);
+    row("", options.planned.figures);
+  }
   row("steps", fmt::format("{}, {} of them warm-up", options.steps, *options.warmup));
   row("epochs", epochs_text(options, corpus));
   row("learning rate", learning_rate_text(options));

@@ -31,14 +31,23 @@ std::string assumed_text(const RunOptions& options, const CommandLine& line) {
   const bool is_to_be_encoded = options.tokenizer != "bytes" && options.model.vocabulary == kBytes;
   add("vocabulary", line.asks("--vocabulary") || !is_to_be_encoded, fmt::format("{} tokens, for bytes", kBytes),
       "--vocabulary");
-  add("batch", line.asks("--batch"), fmt::format("{} per rank and micro-batch", counted(options.batch, "sequence")),
+  // --plan has chosen some.
+  const auto is_chosen = [&](const char* flag) { return line.asks(flag) || options.chosen.flags.contains(flag); };
+  add("batch", is_chosen("--batch"), fmt::format("{} per rank and micro-batch", counted(options.batch, "sequence")),
       "--batch");
   const bool is_launched = options.ranks != line.options.ranks;  // by a launcher, which says how many
   add("ranks", line.asks("--ranks") || is_launched, fmt::format("{}", options.ranks), "--ranks");
-  add("strategy", line.asks("--strategy") || options.ranks == 1, options.strategy, "--strategy");
+  add("strategy", is_chosen("--strategy") || options.ranks == 1, options.strategy, "--strategy");
   add("dtype", line.asks("--param-dtype"), options.param_dtype, "--param-dtype");
   add("steps", says_steps(line), grouped(options.steps), "--steps");
   return text.empty() ? text : fmt::format("not given, so assumed\n{}\n", text);
+}
+
+std::string planned_text(const RunOptions& options) {
+  const PlannedOptions& planned = options.planned;
+  if (planned.figures.empty()) return "";
+  return fmt::format("planned\n{}{}\n", plan_line("options", planned.flags.empty() ? "none" : planned.flags),
+                     plan_line("", planned.figures));
 }
 
 }  // namespace trainer

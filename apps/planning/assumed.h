@@ -11,4 +11,7 @@ namespace trainer {
 // are a run's own. Lines end with a newline and have at most 80 columns. `options` are those of `line`, resolved.
 std::string assumed_text(const RunOptions& options, const CommandLine& line);
 
+// The choice of --plan in such lines; empty without it.
+std::string planned_text(const RunOptions& options);
+
 }  // namespace trainer

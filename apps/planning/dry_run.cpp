@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "console/units.h"
-#include "options/frozen.h"
 #include "planning/activation_text.h"
 #include "planning/fit.h"
 #include "planning/host_memory.h"
 #include "planning/mesh_text.h"
 #include "planning/plan_text.h"
+#include "planning/planned_activations.h"
 #include "planning/run_time.h"
 
 namespace trainer {
@@ -36,15 +36,16 @@ std::string model_text(const RunOptions& options, const ModelParts& parts) {
 std::string activation_text(const RunPlan& plan) {
   const std::optional<double> budget = plan.options.activation_memory;
   if (!budget) return "";
-  if (const double most = plan.activations.bytes(plan.options); most > *budget) {
+  const double bytes = planned_activations(plan.options, plan.host.on_gpus).in_memory;
+  if (bytes > *budget) {
     return plan_line("recomputation", fmt::format("{} are less than the least, {}: each layer keeps its input alone. "
                                                   "Take more --activation-memory, or a smaller --batch",
-                                                  plan_bytes(*budget), plan_bytes(most)));
+                                                  plan_bytes(*budget), plan_bytes(bytes)));
   }
   return plan_line(
       "recomputation",
       fmt::format("{}, if products take {:.0f} % of a layer's time; the first step measures it",
-                  activation_plan_text(plan.activations.plan(plan.options)), 100 * PlannedActivations::kProductShare));
+                  activation_plan_text(budgeted_activations(plan.options, plan.host.on_gpus)), 100 * kProductShare));
 }
 
 std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
@@ -57,25 +58,26 @@ std::string memory_text(const RunPlan& plan, const ModelParts& parts) {
   };
   auto part = [&](const char* name, auto value) {
     double most = 0, sum = 0;
-    for (const MemoryPlan& rank : memory.model) {
+    for (const fsdp::plan::StateMemory& rank : memory.model) {
       most = std::max(most, static_cast<double>(value(rank)));
       sum += static_cast<double>(value(rank));
     }
     line(name, most, sum);
   };
-  part("parameters", [](const MemoryPlan& rank) { return rank.parameters; });
-  part("gradients", [](const MemoryPlan& rank) { return rank.gradients; });
-  part("optimizer", [](const MemoryPlan& rank) { return rank.optimizer; });
-  part("full parameters", [](const MemoryPlan& rank) { return rank.full_parameters; });
-  part("full gradients", [](const MemoryPlan& rank) { return rank.full_gradients; });
+  part("parameters", [](const fsdp::plan::StateMemory& rank) { return rank.parameters; });
+  part("gradients", [](const fsdp::plan::StateMemory& rank) { return rank.gradients; });
+  part("optimizer", [](const fsdp::plan::StateMemory& rank) { return rank.optimizer; });
+  part("full parameters", [](const fsdp::plan::StateMemory& rank) { return rank.full_parameters; });
+  part("full gradients", [](const fsdp::plan::StateMemory& rank) { return rank.full_gradients; });
   if (plan.options.offloads()) {
-    part("of these, in files", [](const MemoryPlan& rank) { return rank.offloaded; });
-    part("and in memory again", [](const MemoryPlan& rank) { return rank.resident; });
+    part("of these, in files", [](const fsdp::plan::StateMemory& rank) { return rank.offloaded; });
+    part("and in memory again", [](const fsdp::plan::StateMemory& rank) { return rank.resident; });
   }
   if (memory.model.front().on_host > 0)
-    part("of these, on the host", [](const MemoryPlan& rank) { return rank.on_host; });
-  part("together", [](const MemoryPlan& rank) { return rank.total(); });
-  if (memory.model.front().save_copy > 0) part("copy for saves", [](const MemoryPlan& rank) { return rank.save_copy; });
+    part("of these, on the host", [](const fsdp::plan::StateMemory& rank) { return rank.on_host; });
+  part("together", [](const fsdp::plan::StateMemory& rank) { return rank.total(); });
+  if (memory.model.front().save_copy > 0)
+    part("copy for saves", [](const fsdp::plan::StateMemory& rank) { return rank.save_copy; });
   const auto ranks = static_cast<double>(memory.model.size());
   line("activations", memory.activations, ranks * memory.activations);
   if (plan.options.offload_activations)
@@ -122,11 +124,11 @@ std::string step_text(const RunPlan& plan) {
 
 std::string memory_table(const RunPlan& plan) {
   if (plan.options.has_mesh()) return mesh_memory_text(plan);
-  return memory_text(plan, parts_of(plan.options.model, frozen_parameters(plan.options)));
+  return memory_text(plan, parts_of(plan.options));
 }
 
 std::string dry_run_text(const RunPlan& plan) {
-  const ModelParts parts = parts_of(plan.options.model, frozen_parameters(plan.options));
+  const ModelParts parts = parts_of(plan.options);
   const std::string time = time_text(plan);
   const std::string mesh =
       plan.options.has_mesh() ? fmt::format("{}\n{}\n", mesh_overview(plan), mesh_traffic_text(plan)) : "";

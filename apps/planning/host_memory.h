@@ -3,27 +3,23 @@
 
 #include <vector>
 
-#include "planning/memory_plan.h"
 #include "planning/model_parts.h"
+#include "planning/planned_sharding.h"
 #include "planning/run_plan.h"
 
 namespace trainer {
 
-// The most bytes of logits that fsdp::linear_cross_entropy holds at a time (LinearCrossEntropyOptions).
-constexpr double kLogitsBytes = int64_t{64} << 20, kGpuLogitsBytes = int64_t{1} << 30;
-inline double most_logits_bytes(const Host& host) { return host.on_gpus ? kGpuLogitsBytes : kLogitsBytes; }
-
 // In bytes; of all ranks they may be more than 64 bits hold.
 struct HostMemory {
-  std::vector<MemoryPlan> model;     // by rank of the host
-  double activations = 0;            // per rank, that forward keeps until backward in memory
-  double offloaded_activations = 0;  // and in files, which is in no sum
-  double temporary = 0;              // per rank, of other tensors, an estimate
-  double process = 0;                // per rank
-  double program = 0;                // of all ranks, once
-  bool resumes_from_memory = false;  // --hot-restart: what ranks left lies beside what those after them make
+  std::vector<fsdp::plan::StateMemory> model;  // by rank of the host
+  double activations = 0;                      // per rank, that forward keeps until backward in memory
+  double offloaded_activations = 0;            // and in files, which is in no sum
+  double temporary = 0;                        // per rank, of other tensors, an estimate
+  double process = 0;                          // per rank
+  double program = 0;                          // of all ranks, once
+  bool resumes_from_memory = false;            // --hot-restart: what ranks left lies beside what those after them make
 
-  double of_rank(const MemoryPlan& plan) const;  // without the program
+  double of_rank(const fsdp::plan::StateMemory& plan) const;  // without the program
   double largest_rank() const;
   double total() const;
   double in_files() const;  // of all ranks, which is in no other sum
@@ -32,7 +28,7 @@ struct HostMemory {
 HostMemory host_memory(const RunPlan& plan, const ModelParts& parts);
 
 // Bytes of tensors of a rank that are not activations: the total in memory at the peak, minus the activations' peak.
-double other_tensor_bytes(const RunPlan& plan, const RunOptions& options);
+double other_tensor_bytes(const RunOptions& options, bool on_gpus);
 
 // The host that needs most: its total alone, and the bytes in files.
 double host_bytes(const RunPlan& plan);

@@ -9,6 +9,7 @@
 #include "options/mesh_choice.h"
 #include "planning/mesh_memory.h"
 #include "planning/mesh_traffic.h"
+#include "planning/places_text.h"
 #include "planning/plan_text.h"
 #include "planning/stage_rows.h"
 #include "stages/cuts.h"
@@ -17,23 +18,29 @@ namespace trainer {
 
 namespace {
 
-double state_bytes(const MemoryPlan& plan) {
+using fsdp::plan::Mesh;
+using fsdp::plan::MeshPlaces;
+using fsdp::plan::RankTraffic;
+
+double state_bytes(const fsdp::plan::StateMemory& plan) {
   return static_cast<double>(plan.parameters + plan.gradients + plan.optimizer - plan.offloaded + plan.resident -
                              plan.on_host + plan.save_copy);
 }
 
-double buffer_bytes(const MemoryPlan& plan) { return static_cast<double>(plan.full_parameters + plan.full_gradients); }
+double buffer_bytes(const fsdp::plan::StateMemory& plan) {
+  return static_cast<double>(plan.full_parameters + plan.full_gradients);
+}
 
 }  // namespace
 
 std::string mesh_overview(const RunPlan& plan) {
-  const PlannedMesh mesh = planned_mesh(plan.options);
+  const Mesh mesh = planned_mesh(plan.options);
   std::string text = "mesh\n" + plan_line("ranks", mesh_text(plan.options, /*places=*/""));
-  text += plan_line("hosts", MeshPlaces(mesh, plan.hosts).text());
-  if (mesh.pipeline == 1) return text;
+  text += plan_line("hosts", places_text(MeshPlaces(mesh.sizes, plan.hosts)));
+  if (mesh.sizes.pipeline == 1) return text;
   text += plan_line("stages",
                     fmt::format("of {} blocks: embeddings, layers, norm, head", fsdp::stages::to_string(mesh.cuts)));
-  const IdleShares idle = idle_shares(mesh, plan.options);
+  const fsdp::plan::IdleShares idle = idle_shares(mesh, plan.options);
   const auto [least, most] = std::ranges::minmax(idle.of_rank);
   return text + plan_line("idle", fmt::format("{:.1f} % of a step, by the operations of the stages ({:.1f} to {:.1f} % "
                                               "by rank); {:.1f} % if they were equal",
@@ -41,14 +48,15 @@ std::string mesh_overview(const RunPlan& plan) {
 }
 
 std::string mesh_memory_text(const RunPlan& plan) {
-  const PlannedMesh mesh = planned_mesh(plan.options);
+  const Mesh mesh = planned_mesh(plan.options);
+  const MeshPlaces places(mesh.sizes, plan.hosts);
   const MeshMemory memory = mesh_memory(plan);
   StageRows rows(plan.host.on_gpus ? "memory of a GPU, at most" : "memory of a rank, at most",
                  {"state", "buffers", "activations", "messages", "others", "in all"});
-  for (int rank = 0; rank < mesh.pipeline; ++rank) {
+  for (int rank = 0; rank < mesh.sizes.pipeline; ++rank) {
     const StageMemory& stage = memory.of_stage[static_cast<size_t>(rank)];
-    const MemoryPlan& model = stage.largest();
-    rows.add(stage_name(mesh, MeshPlaces(mesh, plan.hosts), rank),
+    const fsdp::plan::StateMemory& model = stage.largest();
+    rows.add(stage_name(mesh, places, rank),
              {state_bytes(model), buffer_bytes(model), stage.tensors.activations, stage.tensors.messages,
               stage.tensors.others, stage.of_rank(model) + memory.process});
   }
@@ -60,13 +68,13 @@ std::string mesh_memory_text(const RunPlan& plan) {
 }
 
 std::string mesh_traffic_text(const RunPlan& plan) {
-  const PlannedMesh mesh = planned_mesh(plan.options);
-  const MeshPlaces places(mesh, plan.hosts);
+  const Mesh mesh = planned_mesh(plan.options);
+  const MeshPlaces places(mesh.sizes, plan.hosts);
   StageRows rows("a rank receives per step", {"pipeline", "tensor", "gathers", "reductions", "tied", "across"});
-  for (int rank = 0; rank < mesh.pipeline; ++rank) {
+  for (int rank = 0; rank < mesh.sizes.pipeline; ++rank) {
     const RankTraffic traffic = traffic_of_rank(plan.options, plan.host.on_gpus, mesh, places, {.pipeline = rank});
-    rows.add(stage_name(mesh, places, rank), {traffic.pipeline.sum(), traffic.tensor.sum(), traffic.gathers.sum(),
-                                              traffic.reductions.sum(), traffic.tied.sum(), traffic.sum().across});
+    rows.add(stage_name(mesh, places, rank), {traffic.pipeline.sum(), traffic.tensor.sum(), traffic.data.gathers.sum(),
+                                              traffic.data.reductions.sum(), traffic.tied.sum(), traffic.sum().across});
   }
   const bool has_across = plan.hosts > 1;
   return rows.text() + (has_across ? plan_line("across", "bytes that come from other hosts") : "");

@@ -2,88 +2,56 @@
 
 #include "models/block_costs.h"
 #include "options/frozen.h"
-#include "planning/data_traffic.h"
+#include "planning/element_bytes.h"
+#include "planning/planned_sharding.h"
 #include "planning/stage_activations.h"
-#include "planning/stage_units.h"
-#include "planning/tensor_traffic.h"
+#include "planning/stage_blocks.h"
 
 namespace trainer {
 
+namespace plan = fsdp::plan;
+
 namespace {
 
-// A rank, and the ranks with which it exchanges messages.
-struct Neighbours {
-  const PlannedMesh& mesh;
-  const MeshPlaces& places;
-  MeshCoordinates at;
-
-  std::vector<int> stages() const { return mesh.stages_of(static_cast<int>(at.pipeline)); }
-  bool has(int stage) const { return mesh.schedule.rank_of(stage) == at.pipeline; }
-  bool is_here(int stage) const {
-    return places.host_of({at.data, mesh.schedule.rank_of(stage), at.tensor}) == places.host_of(at);
-  }
-};
-
-Traffic between_stages(const RunOptions& options, const Neighbours& own) {
-  const double bytes = static_cast<double>(options.micro_batches) * message_bytes(options);
-  Traffic traffic;
-  for (const int stage : own.stages()) {
-    for (const int peer : {stage - 1, stage + 1}) {
-      if (peer >= 0 && peer < own.mesh.stages() && !own.has(peer)) traffic.add(bytes, own.is_here(peer));
-    }
-  }
-  return traffic;
+plan::DividedTensors divided_tensors(const RunOptions& options) {
+  const double tokens = static_cast<double>(options.batch) * static_cast<double>(options.model.context);
+  return {.ranks = options.tensor_parallel,
+          .parts = options.parts() / options.tensor_parallel,
+          .bytes = static_cast<double>(element_bytes(options.param_dtype)) * tokens *
+                   static_cast<double>(options.model.width)};
 }
 
-Traffic between_parts(const RunOptions& options, const Neighbours& own) {
-  double bytes = 0;
-  for (const int stage : own.stages())
-    bytes += static_cast<double>(options.micro_batches) * tensor_bytes(options, own.mesh, stage);
-  const std::vector<int64_t> hosts = own.places.hosts_along(&MeshCoordinates::tensor, own.at);
-  Traffic traffic;
-  for (int64_t peer = 0; peer < own.mesh.tensor; ++peer) {
-    if (peer == own.at.tensor) continue;
-    const bool is_here = hosts[static_cast<size_t>(peer)] == own.places.host_of(own.at);
-    traffic.add(bytes / static_cast<double>(own.mesh.tensor - 1), is_here);
-  }
-  return traffic;
-}
-
-// The head's gradient for each micro-batch, to the embedding, and the whole gradient back at the end.
-Traffic between_copies(const RunOptions& options, const Neighbours& own) {
+plan::TiedCopy tied_copy(const RunOptions& options, int64_t tensor_rank) {
   const models::ModelBlock head = models::blocks(options.model).back();
-  const int last = own.mesh.stages() - 1;
-  const bool is_trained = !frozen_parameters(options).contains(head.tied_to);
-  if (head.tied_to.empty() || own.mesh.pipeline == 1 || !is_trained) return {};
-  const models::Parameter part = models::part_of(head.parameters[0], tensor_rank_of(options, own.at.tensor));
-  const auto numel = static_cast<double>(part.numel());
-  const double element = options.param_dtype == "fp32" ? 4 : 2, whole_element = 4;
-  Traffic traffic;
-  if (own.has(0)) traffic.add(static_cast<double>(options.micro_batches) * numel * element, own.is_here(last));
-  if (own.has(last)) traffic.add(numel * whole_element, own.is_here(0));
-  return traffic;
+  if (head.tied_to.empty() || frozen_parameters(options).contains(head.tied_to)) return {};
+  return {.numel = models::part_of(head.parameters[0], tensor_rank_of(options, tensor_rank)).numel(),
+          .element_bytes = element_bytes(options.param_dtype)};
 }
 
 }  // namespace
 
-Traffic RankTraffic::sum() const {
-  Traffic sum;
-  for (const Traffic& part : {pipeline, tensor, gathers, reductions, tied}) {
-    sum.within += part.within;
-    sum.across += part.across;
-  }
-  return sum;
+// If the ranks lie unevenly: as if each had a host of its own.
+plan::Sharding stage_sharding(const RunOptions& options, bool on_gpus, const plan::MeshPlaces& places,
+                              int64_t pipeline_rank, int64_t tensor_rank) {
+  const plan::DataRanks ranks(
+      places.hosts_along(&plan::MeshCoordinates::data, {.pipeline = pipeline_rank, .tensor = tensor_rank}));
+  return planned_sharding(options, ranks.are_even() ? ranks.hosts() : ranks.size(), on_gpus);
 }
 
-RankTraffic traffic_of_rank(const RunOptions& options, bool on_gpus, const PlannedMesh& mesh, const MeshPlaces& places,
-                            const MeshCoordinates& at) {
-  const Neighbours own{mesh, places, at};
-  RankTraffic traffic;
-  traffic.pipeline = between_stages(options, own);
-  traffic.tensor = between_parts(options, own);
-  traffic.tied = between_copies(options, own);
-  add_data_traffic(options, on_gpus, mesh, places.hosts_along(&MeshCoordinates::data, at), at, traffic);
-  return traffic;
+plan::MeshRun mesh_run_of(const RunOptions& options, bool on_gpus, const plan::Mesh& mesh,
+                          const plan::MeshPlaces& places, const plan::MeshCoordinates& at) {
+  return {.mesh = mesh,
+          .blocks = stage_blocks(options, at.tensor),
+          .sharding = stage_sharding(options, on_gpus, places, at.pipeline, at.tensor),
+          .message_bytes = message_bytes(options),
+          .tensors = divided_tensors(options),
+          .tied = tied_copy(options, at.tensor)};
+}
+
+plan::RankTraffic traffic_of_rank(const RunOptions& options, bool on_gpus, const plan::Mesh& mesh,
+                                  const plan::MeshPlaces& places, const plan::MeshCoordinates& at) {
+  const plan::MeshRun run = mesh_run_of(options, on_gpus, mesh, places, at);
+  return plan::StageTraffic(run, places, at.pipeline, at.tensor).of(at.data);
 }
 
 }  // namespace trainer

@@ -16,7 +16,6 @@ RunOptions options_of_rank(const RunOptions& options) {
   own.tensor_parts = parts_of_rank;
   models::ModelConfig& model = own.model;
   const int64_t key_value_heads = model.key_value_heads_or_default();
-  model.is_part = true;
   model.head_width = model.head_width_or_default();
   model.mlp_width = model.mlp_width_or_default() / tensor;
   model.heads /= tensor;

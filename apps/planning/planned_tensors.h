@@ -1,43 +1,20 @@
-// The peak of tensors in memory in a micro-batch, as a function of a run's sizes: activations, gradients in transit,
-// temporary results, logits, an embedding's gradient. With --eval-only those of a forward pass alone. As
-// planned_activations.h.
+// Tensors of a planned run beside its activations: gradients on their way, temporary results, logits, gradients of
+// embeddings. From the model's operators (plan/tensor_peak.h). Pure.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <set>
-#include <utility>
-
 #include "options/options.h"
-#include "planning/run_kind.h"
-#include "planning/tensor_forms.h"
+#include "plan/tensor_peak.h"
 
 namespace trainer {
 
-// Copies share what they have found out. One thread at a time.
-class PlannedTensors {
- public:
-  // The tensors that there are, beside the model, whenever one goes: how many, by their bytes.
-  using Moments = std::set<std::map<int64_t, int64_t>>;
-  using Run = std::function<Moments(const RunOptions& tiny)>;
+// Bytes of a micro-batch's tensors when they are most, activations among them. With --eval-only those of a forward.
+// Without a mesh.
+double planned_tensor_bytes(const RunOptions& options, bool on_gpus);
 
-  // No tensors: 0 bytes.
-  PlannedTensors() = default;
-  explicit PlannedTensors(Run run) : run_(std::move(run)) {}
-  bool is_known() const { return run_ != nullptr; }
+// The same of a training's validation, whose passes have a size of their own.
+double validation_tensor_bytes(const RunOptions& options, bool on_gpus);
 
-  // Per rank, when they are most. Logits are at most `logits_bytes`; gradients of parameters have buffers, but for that
-  // of an embedding, and those of one rank alone. Runs a tiny model for each kind of run that it is asked about.
-  double bytes(const RunOptions& options, double logits_bytes) const;
-
- private:
-  const std::set<TensorForms>& forms_of(const RunOptions& options) const;
-
-  Run run_;
-  std::shared_ptr<std::map<RunKind, std::set<TensorForms>>> forms_ =
-      std::make_shared<std::map<RunKind, std::set<TensorForms>>>();
-};
+// The place of the gradients that autograd makes of parameters.
+fsdp::plan::ParameterGradients gradients_of(const RunOptions& options);
 
 }  // namespace trainer

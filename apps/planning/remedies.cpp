@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "console/units.h"
+#include "options/contradictions.h"
 #include "options/mesh_choice.h"
-#include "options/resolve.h"
 #include "planning/host_memory.h"
 
 namespace trainer {
@@ -178,7 +178,7 @@ bool is_possible(const RunOptions& options) {
 bool is_allowed(Step step, const RunPlan& plan) {
   if (step == with_shards_on_host) return plan.host.on_gpus;
   if (step == with_more_in_files || step == with_short_moments) return !plan.host.on_gpus;
-  if (step == with_activations_in_files) return plan.offload.is_known() && !plan.options.has_mesh();
+  if (step == with_activations_in_files) return !plan.options.has_mesh();
   return step != with_fewer_ranks || plan.hosts == 1;
 }
 

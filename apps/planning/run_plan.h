@@ -5,10 +5,6 @@
 #include <optional>
 
 #include "options/options.h"
-#include "planning/planned_activations.h"
-#include "planning/planned_blocks.h"
-#include "planning/planned_offload.h"
-#include "planning/planned_tensors.h"
 
 namespace trainer {
 
@@ -38,10 +34,7 @@ struct RunPlan {
   std::optional<int64_t> windows = std::nullopt;  // of the training data, where it is known
   int64_t hosts = 1;                              // of equally many ranks each
   Host host = {};
-  PlannedActivations activations = {};
-  PlannedOffload offload = {};
-  PlannedTensors tensors = {};
-  PlannedBlocks blocks = {};  // of runs on a mesh
+  bool validates = true;  // between steps: its passes count
 
   std::optional<double> memory() const { return options.memory ? options.memory : host.memory; }
   std::optional<double> peak_flops() const { return options.peak_flops ? options.peak_flops : host.peak_flops; }

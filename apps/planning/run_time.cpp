@@ -26,6 +26,10 @@ double step_seconds(const RunOptions& options, const PassTimes& passes) {
   return static_cast<double>(options.micro_batches) * micro_batch / divided + of_rank * passes.update_of_parameter;
 }
 
+double idle_share_of(const RunOptions& options) {
+  return options.pipeline_parallel == 1 ? 0 : idle_shares(planned_mesh(options), options).mean;
+}
+
 bool knows_steps(const RunPlan& plan) { return plan.windows.has_value() || !plan.options.epochs; }
 
 namespace {
@@ -34,11 +38,6 @@ struct StepTime {
   double seconds;
   std::string source;
 };
-
-// The share of a step in which ranks of a pipeline wait for others.
-double idle_share_of(const RunOptions& options) {
-  return options.pipeline_parallel == 1 ? 0 : idle_shares(planned_mesh(options), options).mean;
-}
 
 std::optional<StepTime> step_time(const RunPlan& plan) {
   const RunOptions& options = plan.options;

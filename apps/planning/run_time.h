@@ -20,6 +20,9 @@ double step_seconds(const RunOptions& options, double peak_flops);
 // From measured passes. Communication is assumed to hide behind them.
 double step_seconds(const RunOptions& options, const PassTimes& passes);
 
+// The share of a step in which ranks of a pipeline wait for others; 0 without one.
+double idle_share_of(const RunOptions& options);
+
 // The time of a step and of the run, and the assumption behind it; empty if neither passes nor the peak are known. The
 // lines end with a newline and have at most 80 columns.
 std::string time_text(const RunPlan& plan);

@@ -1,17 +1,22 @@
 #include "planning/stage_activations.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/block_costs.h"
-#include "planning/host_memory.h"
-#include "planning/options_of_rank.h"
-#include "planning/stage_units.h"
+#include "plan/tensor_peak.h"
+#include "planning/element_bytes.h"
+#include "planning/planned_activations.h"
+#include "planning/run_graphs.h"
+#include "planning/stage_blocks.h"
 
 namespace trainer {
 
 namespace {
 
-double element_bytes(const RunOptions& options) { return options.param_dtype == "fp32" ? 4 : 2; }
+using fsdp::plan::Pieces;
+
+double bytes_of_element(const RunOptions& options) { return static_cast<double>(element_bytes(options.param_dtype)); }
 double tokens_of(const RunOptions& options) { return static_cast<double>(options.batch * options.model.context); }
 double slices_of(const RunOptions& options) {
   return options.sequence_parallel ? static_cast<double>(options.tensor_parallel) : 1;
@@ -34,51 +39,92 @@ double later_bytes(const RunOptions& options, const models::ModelBlock& block) {
                                 : static_cast<double>(own.shape[1]) + width;
     follows_column_layer = is_column_layer;
   }
-  return element_bytes(options) * tokens_of(options) * features;
+  return bytes_of_element(options) * tokens_of(options) * features;
 }
 
-// The head's rank works on logits; for the others a vocabulary of almost nothing stands.
-RunOptions without_logits(RunOptions options) {
-  options.model.vocabulary = 2;
-  return options;
+// The blocks of a mesh as pieces of the model's graphs.
+class StagePieces {
+ public:
+  StagePieces(const RunPlan& plan, const fsdp::plan::Mesh& mesh)
+      : mesh_(mesh),
+        graphs_(run_graphs(plan.options, plan.host.on_gpus)),
+        pieces_(pieces_of(graphs_, kept_by_layers(plan.options))) {
+    const std::vector<models::ModelBlock> blocks = models::blocks(plan.options.model);
+    first_layer_ = static_cast<int>(std::ranges::find(blocks, true, &models::ModelBlock::is_layer) - blocks.begin());
+    blocks_ = static_cast<int>(blocks.size());
+  }
+
+  Pieces of(int stage) const { return {piece_of(mesh_.first_block(stage)), piece_of(mesh_.end_block(stage))}; }
+
+ private:
+  // The embeddings' piece goes with the last block before the layers. BERT has more blocks behind its layers than
+  // pieces: there the head's goes with the second.
+  Pieces::const_iterator piece_of(int block) const {
+    const auto pieces = static_cast<int>(pieces_.size());
+    return pieces_.begin() + (block == blocks_ ? pieces : std::clamp(block - first_layer_ + 1, 0, pieces));
+  }
+
+  const fsdp::plan::Mesh& mesh_;
+  fsdp::plan::ModelGraphs graphs_;
+  Pieces pieces_;
+  int first_layer_ = 0, blocks_ = 0;
+};
+
+// By block.
+std::vector<double> later_bytes_of(const RunOptions& options) {
+  const std::vector<models::ModelBlock> blocks = models::blocks(options.model);
+  const auto first = std::ranges::find(blocks, true, &models::ModelBlock::is_layer);
+  const double of_layer = first == blocks.end() ? 0 : later_bytes(options, *first);  // layers are alike
+  std::vector<double> bytes;
+  for (const models::ModelBlock& block : blocks) bytes.push_back(block.is_layer ? of_layer : 0);
+  return bytes;
+}
+
+// Gradients of parameters have buffers, or count as state.
+double others_of(const Pieces& pieces, const fsdp::plan::ActivationBytes& activations) {
+  return static_cast<double>(tensor_peak_bytes(pieces, {}) - activations.peak);
 }
 
 }  // namespace
 
 double message_bytes(const RunOptions& options) {
-  return element_bytes(options) * tokens_of(options) * static_cast<double>(options.model.width) / slices_of(options);
+  return bytes_of_element(options) * tokens_of(options) * static_cast<double>(options.model.width) / slices_of(options);
 }
 
-std::vector<StageBytes> stage_bytes(const RunPlan& plan, const PlannedMesh& mesh) {
-  const std::vector<models::ModelBlock> blocks = models::blocks(plan.options.model);
-  std::vector<StageBytes> stages;
+StageTensors stage_tensors(const RunPlan& plan, const fsdp::plan::Mesh& mesh) {
+  const StagePieces pieces(plan, mesh);
+  const std::vector<double> later = later_bytes_of(plan.options);
+  StageTensors stages;
   for (int stage = 0; stage < mesh.stages(); ++stage) {
-    StageBytes& sum = stages.emplace_back();
-    const int first = mesh.first_block(stage);
-    for (int i = first; i < first + mesh.cuts[static_cast<size_t>(stage)]; ++i) {
-      const BlockBytes block = plan.blocks.bytes(plan.options, i);
-      sum.most = std::max(sum.most, sum.kept + block.most);  // blocks behind it are done when its backward runs
-      sum.kept += block.kept;
-      if (blocks[static_cast<size_t>(i)].is_layer)
-        sum.later += later_bytes(plan.options, blocks[static_cast<size_t>(i)]);
-    }
-    sum.most = std::max(sum.most, sum.kept);
-    if (stage + 1 < mesh.stages()) sum.output = message_bytes(plan.options);
+    const Pieces own = pieces.of(stage);
+    const fsdp::plan::ActivationBytes bytes = activation_bytes(own);
+    stages.bytes.push_back(
+        {.kept = static_cast<double>(bytes.forward),
+         .most = static_cast<double>(bytes.peak),
+         .later = std::accumulate(later.begin() + mesh.first_block(stage), later.begin() + mesh.end_block(stage), 0.0),
+         .output = stage + 1 < mesh.stages() ? message_bytes(plan.options) : 0});
+    stages.others.push_back(others_of(own, bytes));
   }
   return stages;
 }
 
-RankTensors tensors_of_rank(const RunPlan& plan, const PlannedMesh& mesh, int pipeline_rank) {
+RankTensors tensors_of_rank(const RunPlan& plan, const fsdp::plan::Mesh& mesh, int pipeline_rank) {
+  return tensors_of_rank(plan, mesh, stage_tensors(plan, mesh), pipeline_rank);
+}
+
+RankTensors tensors_of_rank(const RunPlan& plan, const fsdp::plan::Mesh& mesh, const StageTensors& stages,
+                            int pipeline_rank) {
   const auto& actions = mesh.schedule.ranks[static_cast<size_t>(pipeline_rank)];
-  const HeldBytes held = most_held(actions, stage_bytes(plan, mesh));
+  const fsdp::plan::HeldBytes held = most_held(actions, stages.bytes);
   const std::vector<int> own = mesh.stages_of(pipeline_rank);
   const bool has_head = own.back() + 1 == mesh.stages();
   const double ends = (own.front() > 0 ? 1 : 0) + (has_head && own.size() == 1 ? 0 : 1);
-  RunOptions of_rank = options_of_rank(plan.options);
-  of_rank.ranks = std::max<int64_t>(2, of_rank.ranks);  // gradients of parameters have buffers, or count as state
-  return {.activations = plan.options.activation_memory ? plan.activations.bytes(of_rank) : held.activations,
-          .messages = mesh.pipeline == 1 ? 0 : held.outputs + ends * message_bytes(plan.options),
-          .others = other_tensor_bytes(plan, has_head ? of_rank : without_logits(of_rank))};
+  const bool has_budget = plan.options.activation_memory.has_value();  // without a pipeline
+  RankTensors tensors{
+      .activations = has_budget ? planned_activations(plan.options, plan.host.on_gpus).in_memory : held.activations,
+      .messages = mesh.sizes.pipeline == 1 ? 0 : held.outputs + ends * message_bytes(plan.options)};
+  for (const int stage : own) tensors.others = std::max(tensors.others, stages.others[static_cast<size_t>(stage)]);
+  return tensors;
 }
 
 }  // namespace trainer

@@ -1,9 +1,9 @@
-// The tensors of a rank's micro-batches in a pipeline: activations, messages, and others. Pure but for the tiny runs.
+// The tensors of a rank's micro-batches in a pipeline: activations, messages, and others. Pure.
 #pragma once
 
 #include <vector>
 
-#include "planning/held_activations.h"
+#include "plan/held_activations.h"
 #include "planning/planned_mesh.h"
 #include "planning/run_plan.h"
 
@@ -12,8 +12,12 @@ namespace trainer {
 // Bytes of the tensor between two blocks, for a micro-batch: whole, or a slice of the sequence.
 double message_bytes(const RunOptions& options);
 
-// By stage.
-std::vector<StageBytes> stage_bytes(const RunPlan& plan, const PlannedMesh& mesh);
+// The tensors of a micro-batch, by stage.
+struct StageTensors {
+  std::vector<fsdp::plan::StageBytes> bytes;
+  std::vector<double> others;  // bytes beside the activations, an estimate
+};
+StageTensors stage_tensors(const RunPlan& plan, const fsdp::plan::Mesh& mesh);
 
 // The most of a pipeline rank, in bytes.
 struct RankTensors {
@@ -21,6 +25,9 @@ struct RankTensors {
   double messages = 0;     // outputs that graphs hold, and gradients that arrive and leave
   double others = 0;       // an estimate
 };
-RankTensors tensors_of_rank(const RunPlan& plan, const PlannedMesh& mesh, int pipeline_rank);
+RankTensors tensors_of_rank(const RunPlan& plan, const fsdp::plan::Mesh& mesh, int pipeline_rank);
+// For callers with several ranks.
+RankTensors tensors_of_rank(const RunPlan& plan, const fsdp::plan::Mesh& mesh, const StageTensors& stages,
+                            int pipeline_rank);
 
 }  // namespace trainer

@@ -27,14 +27,20 @@ std::string ranges_text(std::vector<int64_t> numbers) {
   return fmt::format("{}", fmt::join(ranges, ", "));
 }
 
+std::vector<int64_t> ranks_of_stage(const fsdp::plan::MeshPlaces& places, int pipeline_rank) {
+  std::vector<int64_t> ranks;
+  fsdp::plan::MeshCoordinates at{.pipeline = pipeline_rank};
+  for (at.data = 0; at.data < places.sizes().data; ++at.data) {
+    for (at.tensor = 0; at.tensor < places.sizes().tensor; ++at.tensor) ranks.push_back(places.rank_of(at));
+  }
+  return ranks;
+}
+
 }  // namespace
 
-std::string stage_name(const PlannedMesh& mesh, const MeshPlaces& places, int pipeline_rank) {
+std::string stage_name(const fsdp::plan::Mesh& mesh, const fsdp::plan::MeshPlaces& places, int pipeline_rank) {
   const std::vector<int> stages = mesh.stages_of(pipeline_rank);
-  std::vector<int64_t> ranks;
-  places.for_each([&](const MeshCoordinates& at) {
-    if (at.pipeline == pipeline_rank) ranks.push_back(places.rank_of(at));
-  });
+  const std::vector<int64_t> ranks = ranks_of_stage(places, pipeline_rank);
   const std::string plural = ranks.size() == 1 ? "" : "s";
   const std::string of_stages = fmt::format("stage{} {}", stages.size() == 1 ? "" : "s", fmt::join(stages, ", "));
   const auto count = counted(std::ssize(stages), "stage"), number = counted(std::ssize(ranks), "rank");

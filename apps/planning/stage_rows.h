@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "planning/mesh_places.h"
+#include "plan/mesh_places.h"
 
 namespace trainer {
 
 // "stage 0 (ranks 0-1)", "stages 0, 2 (8 ranks)".
-std::string stage_name(const PlannedMesh& mesh, const MeshPlaces& places, int pipeline_rank);
+std::string stage_name(const fsdp::plan::Mesh& mesh, const fsdp::plan::MeshPlaces& places, int pipeline_rank);
 
 class StageRows {
  public:

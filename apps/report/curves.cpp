@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "report/decimate.h"
 #include "report/details.h"
+#include "report/part_colours.h"
 #include "report/text.h"
 
 namespace trainer {
@@ -104,16 +104,6 @@ std::string series_json(const RunMetrics& metrics, const Grid& grid, size_t most
 
 constexpr std::string_view kPart = "memory.";
 
-// From the ground of a picture up: first parts that stay, last parts that come and go. The place of a part in this list
-// is its colour on the page, the same in each run.
-constexpr const char* kParts[] = {"program and LibTorch", "copy for saves", "parameters",  "gradients",    "optimizer",
-                                  "full parameters",      "full gradients", "activations", "other tensors"};
-
-// Parts of other names share the last colour, that of the rest.
-size_t colour_of(const std::string& part) {
-  return static_cast<size_t>(std::ranges::find(kParts, part) - std::begin(kParts));
-}
-
 // Parts of other names follow.
 std::vector<std::string> memory_parts(const RunMetrics& metrics) {
   std::vector<std::string> parts;
@@ -121,7 +111,7 @@ std::vector<std::string> memory_parts(const RunMetrics& metrics) {
     const bool is_new = std::find(parts.begin(), parts.end(), part) == parts.end();
     if (is_new && metrics.columns.contains(std::string(kPart) + part)) parts.push_back(part);
   };
-  for (const char* part : kParts) add(part);
+  for (const char* part : kMemoryParts) add(part);
   for (const auto& [name, values] : metrics.columns) {
     if (name.starts_with(kPart)) add(name.substr(kPart.size()));
   }
@@ -131,7 +121,7 @@ std::vector<std::string> memory_parts(const RunMetrics& metrics) {
 std::string memory_json(const RunMetrics& metrics, const Grid& grid) {
   List parts;
   const auto add = [&](const std::string& name, const std::vector<double>& values) {
-    parts.add(fmt::format("{{\"name\":{},\"colour\":{},\"bytes\":{}}}", json_string(name), colour_of(name),
+    parts.add(fmt::format("{{\"name\":{},\"colour\":{},\"bytes\":{}}}", json_string(name), part_colour(name),
                           numbers(band_of(values, grid).high)));
   };
   for (const std::string& part : memory_parts(metrics)) add(part, metrics.column(std::string(kPart) + part));

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "console/units.h"
+#include "report/card.h"
 #include "report/status.h"
 #include "report/text.h"
 
@@ -27,15 +28,15 @@ std::string grouped_text(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? grouped(number) : text;
 }
 
-std::string counted(int64_t count, const char* noun) {
+std::string count_with(int64_t count, const char* noun) {
   return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
 }
 
 std::string ranks_text(const RunFolder& run, const ProcessStart& start) {
   std::string text = grouped(start.ranks);
-  if (start.hosts > 1) text += fmt::format(" on {}", counted(start.hosts, "host"));
+  if (start.hosts > 1) text += fmt::format(" on {}", count_with(start.hosts, "host"));
   if (const std::string strategy = run.setting("strategy"); !strategy.empty()) text += ", " + strategy;
-  return fmt::format("{}, {} per rank", text, counted(start.threads, "thread"));
+  return fmt::format("{}, {} per rank", text, count_with(start.threads, "thread"));
 }
 
 std::string machine_text(const ProcessStart& start) {
@@ -43,7 +44,7 @@ std::string machine_text(const ProcessStart& start) {
   for (const std::string& part : {start.host, start.processor}) {
     if (!part.empty()) parts.push_back(part);
   }
-  if (start.cores > 0) parts.push_back(counted(start.cores, "core"));
+  if (start.cores > 0) parts.push_back(count_with(start.cores, "core"));
   if (start.total_memory > 0) parts.push_back(short_bytes(static_cast<size_t>(start.total_memory)) + " of memory");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -68,8 +69,6 @@ std::string data_fact(const std::optional<DataRecord>& data) {
                      skipped > 0 ? fmt::format("; {} entries of its folders skipped", grouped(skipped)) : "");
 }
 
-using Facts = std::vector<std::pair<const char*, std::string>>;
-
 Facts facts_of(const RunFolder& run) {
   const std::vector<RunProcess>& processes = run.metrics.processes;
   if (processes.empty()) {
@@ -88,31 +87,9 @@ Facts facts_of(const RunFolder& run) {
           {"Folder", last.folder}};
 }
 
-// HTML: each word in an element of its own, so that no line ends within one.
-std::string words_of(const std::string& command) {
-  std::string result;
-  for (size_t at = 0; at <= command.size();) {
-    const size_t end = std::min(command.find(' ', at), command.size());
-    result += fmt::format("{}<span>{}</span>", at > 0 ? " " : "", html(command.substr(at, end - at)));
-    at = end + 1;
-  }
-  return result;
-}
-
 std::string card(const RunFolder& run, const std::string& heading) {
-  std::string rows;
-  for (const auto& [name, value] : facts_of(run)) {
-    if (!value.empty()) rows += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html(value));
-  }
-  std::string command;
-  if (!run.metrics.processes.empty()) {
-    command = fmt::format(
-        "<div class=\"command\"><code>{}</code><button type=\"button\" class=\"copy\">copy</button></div>\n",
-        words_of(run.metrics.processes.back().start.command));
-  }
-  if (rows.empty() && command.empty()) return "";
-  return fmt::format("<article class=\"card\">\n{}<dl class=\"facts\">\n{}</dl>\n{}</article>\n", heading, rows,
-                     command);
+  const std::vector<RunProcess>& processes = run.metrics.processes;
+  return facts_card(facts_of(run), processes.empty() ? "" : processes.back().start.command, heading);
 }
 
 }  // namespace

@@ -8,38 +8,18 @@
 
 #include "console/units.h"
 #include "files/durable_file.h"
-#include "report/assets.h"
 #include "report/curves.h"
 #include "report/details.h"
 #include "report/facts.h"
+#include "report/frame.h"
 #include "report/status.h"
 #include "report/summary.h"
-#include "report/text.h"
 
 namespace trainer {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// "{{name}}" in the text becomes the value of that name. Values are not looked at again, whatever they say.
-std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
-  std::string result;
-  for (size_t begin; (begin = text.find("{{")) != std::string_view::npos;) {
-    const size_t end = text.find("}}", begin);
-    result += text.substr(0, begin);
-    result += values.at(std::string(text.substr(begin + 2, end - begin - 2)));
-    text.remove_prefix(end + 2);
-  }
-  result += text;
-  return result;
-}
-
-std::string joined_assets(std::initializer_list<const char*> names) {
-  std::string result;
-  for (const char* name : names) result += asset(name);
-  return result;
-}
 
 std::string title_of(const std::vector<RunFolder>& runs) {
   if (runs.size() == 1) return runs.front().name;
@@ -68,27 +48,24 @@ void tell_apart(std::vector<RunFolder>& runs, const std::vector<fs::path>& folde
 
 std::string report_page(const std::vector<RunFolder>& runs, const PageOptions& options) {
   const bool is_one = runs.size() == 1;
-  const std::string reload =
-      options.reload_seconds > 0 ? fmt::format(" data-reload=\"{}\"", options.reload_seconds) : "";
-  return filled(asset("page.html"),
-                {{"title", html(title_of(runs))},
-                 {"subtitle", html(subtitle_of(runs))},
-                 {"status", is_one ? status_label(runs.front().status) : ""},
-                 {"notice", is_one ? notice_of(runs.front()) : ""},
-                 {"reload", reload},
-                 {"style", joined_assets({"colours.css", "style.css", "charts.css", "narrow.css", "print.css"})},
-                 {"summary", summary_of(runs)},
-                 {"own_facts", is_one ? facts_section(runs) : ""},
-                 {"compared_facts", is_one ? "" : facts_section(runs)},
-                 {"problems", problems_section(runs)},
-                 {"configuration", configuration_section(runs, options.groups)},
-                 {"events", events_section(runs)},
-                 {"checkpoints", checkpoints_section(runs)},
-                 {"samples", samples_section(runs)},
-                 {"curves", curves_json(runs)},
-                 {"script", joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",
-                                           "choices.js", "panel.js", "crosshair.js", "zoom.js", "export.js", "chart.js",
-                                           "memory.js", "settings.js", "page.js"})}});
+  const std::string main = filled_asset("run.html", {{"notice", is_one ? notice_of(runs.front()) : ""},
+                                                     {"summary", summary_of(runs)},
+                                                     {"own_facts", is_one ? facts_section(runs) : ""},
+                                                     {"compared_facts", is_one ? "" : facts_section(runs)},
+                                                     {"problems", problems_section(runs)},
+                                                     {"configuration", configuration_section(runs, options.groups)},
+                                                     {"events", events_section(runs)},
+                                                     {"checkpoints", checkpoints_section(runs)},
+                                                     {"samples", samples_section(runs)}});
+  return framed_page({.title = title_of(runs),
+                      .subtitle = subtitle_of(runs),
+                      .label = is_one ? status_label(runs.front().status) : "",
+                      .main = main,
+                      .data = curves_json(runs),
+                      .programs = joined_assets({"numbers.js", "elements.js", "series.js", "scales.js", "drawing.js",
+                                                 "choices.js", "panel.js", "crosshair.js", "zoom.js", "export.js",
+                                                 "chart.js", "memory.js", "settings.js", "page.js"}),
+                      .reload_seconds = options.reload_seconds});
 }
 
 std::vector<RunFolder> read_runs(const std::vector<fs::path>& folders) {

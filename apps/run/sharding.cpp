@@ -3,8 +3,7 @@
 #include <filesystem>
 #include <map>
 
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/layer_units.h"
 
 namespace trainer {
 
@@ -46,7 +45,7 @@ fsdp::Options sharding_of(const ShardedModelOptions& options) {
   if (options.param_dtype != "fp32") precision.param_dtype = dtype_of(options.param_dtype);
   return {.strategy = strategy_of(options.strategy),
           .shard_group_size = static_cast<int>(options.shard_group_size),
-          .units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>(),
+          .units = models::layer_units(options.layers_per_unit),
           .mixed_precision = precision,
           .buffers = static_cast<int>(options.buffers),
           .prefetch = static_cast<int>(options.prefetch),

@@ -13,10 +13,12 @@
 #include "planning/dry_run.h"
 #include "planning/measured_passes.h"
 #include "planning/peak_flops.h"
+#include "run/first_rank.h"
 #include "run/problems.h"
 #include "run/refuse_together.h"
 #include "run/sharding.h"
 #include "run/shared_flag.h"
+#include "training/planned_run.h"
 #include "training/this_host.h"
 
 namespace trainer {
@@ -55,13 +57,19 @@ int dry_run_command(const CommandLine& line, const RunOptions& options, std::opt
   SharedFlag refused;
   auto rank = [&](fsdp::World& world) {
     RunOptions of_job = options;
-    if (is_started_as_rank() &&
-        refuse_together(world, resolve(of_job, {.ranks = world.size(), .windows = windows, .ranks_are_known = true})))
+    const int64_t ranks = is_started_as_rank() ? world.size() : options.ranks;
+    const Job job{.ranks = ranks, .windows = windows, .ranks_are_known = true};
+    try {
+      plan_options(of_job, job, world, free_here, /*attempt=*/0);
+    } catch (const AgreedError& error) {
+      if (world.rank() == 0) print_problems({error.what()});
       return refused.set();
-    RunPlan plan = plan_here(world, of_job, free_here, world_of_blocks(world, of_job));
+    }
+    if (refuse_together(world, resolve(of_job, job))) return refused.set();
+    RunPlan plan = plan_here(world, of_job, free_here);
     plan.windows = windows;
     measure_work(world, plan);
-    if (world.rank() == 0) print(assumed_text(plan.options, line) + dry_run_text(plan));
+    if (world.rank() == 0) print(assumed_text(plan.options, line) + planned_text(plan.options) + dry_run_text(plan));
   };
   const int code = fsdp::launch(
       {.ranks = ranks_to_measure(options), .timeout = std::chrono::seconds(options.timeout), .plain_rank0 = true},

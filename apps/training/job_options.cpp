@@ -10,6 +10,7 @@
 #include "run/run_folder.h"
 #include "run/run_settings.h"
 #include "run/threads_before.h"
+#include "training/planned_run.h"
 #include "training/run_notes.h"
 
 namespace trainer {
@@ -56,7 +57,7 @@ void keep_parts(RunOptions& options, fsdp::World& world, const std::filesystem::
 }
 
 std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world, const data::Corpus& corpus,
-                                         JobMemory& job) {
+                                         const FreeMemory& free, JobMemory& job) {
   const int64_t windows = corpus.windows(options.model.context);
   if (options.elastic.empty()) options.ranks = world.size();
   options.threads = threads_for_job(options, world, job);
@@ -64,6 +65,7 @@ std::vector<std::string> resolve_for_job(RunOptions& options, fsdp::World& world
   options.threads = torch::get_num_threads();
   if (world.rank() == 0) job.threads.set(options.threads);
   keep_parts(options, world);
+  plan_options(options, {.ranks = world.size(), .windows = windows}, world, free, job.attempt);
   return resolve(options, {.ranks = world.size(), .windows = windows, .is_known = true});
 }
 

@@ -6,7 +6,7 @@
 #include "console/terminal.h"
 #include "planning/dry_run.h"
 #include "planning/fit.h"
-#include "planning/measured_activations.h"
+#include "planning/planned_activations.h"
 #include "run/first_rank.h"
 #include "run/sharding.h"
 
@@ -15,7 +15,7 @@ namespace trainer {
 void check_activation_memory(fsdp::World& world, const RunOptions& options) {
   if (!options.activation_memory) return;
   from_first_rank(world, [&] {
-    measured_activations().plan(options);
+    budgeted_activations(options, world.device().is_cuda());
     return std::string();
   });
 }
@@ -29,9 +29,8 @@ void keep_heap_small() {
 void check_memory(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   if (options.ignore_memory) return keep_heap_small();
   const std::string kBarely = "barely";
-  const std::optional<fsdp::World> alone = world_of_blocks(world, options);
   const std::string found = from_first_rank(world, [&]() -> std::string {
-    const RunPlan plan = plan_here(world, options, free, alone);
+    const RunPlan plan = plan_here(world, options, free);
     const Fit its_fit = fit(plan);
     if (its_fit != Fit::kNot && fits_on_disk(plan)) return its_fit == Fit::kBarely ? kBarely : "";
     print(memory_table(plan) + "\n" + fit_text(plan) + "\n");

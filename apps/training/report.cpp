@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "console/shell_words.h"
 #include "console/units.h"
 #include "files/durable_file.h"
 #include "metrics/machine.h"

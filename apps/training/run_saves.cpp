@@ -8,6 +8,7 @@
 
 #include "console/terminal.h"
 #include "console/units.h"
+#include "run/checkpoint_folder.h"
 #include "run/checkpoints.h"
 #include "run/first_rank.h"
 #include "training/run_notes.h"

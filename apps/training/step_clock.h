@@ -12,8 +12,9 @@
 
 namespace trainer {
 
-// In the order of a step. The ranks exchange their losses between Clipped and Decided.
-enum class StepMoment { Begin, PassesEnd, Clipped, Decided, Updated };
+// In the order of a step. The host waits for the losses until Read, and the ranks exchange
+// them until Decided.
+enum class StepMoment { Begin, PassesEnd, Clipped, Read, Decided, Updated };
 
 class StepClock {
  public:
@@ -21,6 +22,10 @@ class StepClock {
 
   // The device reaches this moment when all its earlier work is done.
   void mark(StepMoment moment);
+  // The host's time at this moment of the last step.
+  std::chrono::steady_clock::time_point host_time(StepMoment moment) const {
+    return marks_.at(static_cast<size_t>(moment)).host;
+  }
   // Seconds of forward and backward. On a GPU the host must have waited since PassesEnd.
   double passes_seconds() const;
   // Seconds of clipping and of the optimizer. On a GPU the host must have waited since Clipped, and the optimizer's are
@@ -33,7 +38,7 @@ class StepClock {
     Clock::time_point host;
     std::optional<c10::Event> device;
   };
-  using Marks = std::array<Mark, 5>;
+  using Marks = std::array<Mark, 6>;
 
   double seconds(const Marks& marks, StepMoment from, StepMoment to) const;
 

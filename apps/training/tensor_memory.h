@@ -21,6 +21,8 @@ class TensorMemory {
   void begin_step();
   // The most bytes that tensors held since then, beyond what they held then.
   int64_t peak_bytes() const;
+  // The most since the last call, beyond what they held when the step began.
+  int64_t take_peak();
 
  private:
   class Counter;

@@ -1,20 +1,18 @@
 #include "training/this_host.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <fsdp/mesh.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <string_view>
 
 #include "files/memory_room.h"
 #include "metrics/process_memory.h"
-#include "planning/host_memory.h"
-#include "planning/many_layers.h"
-#include "planning/measured_activations.h"
-#include "planning/measured_blocks.h"
 #include "run/sharding.h"
+#include "training/step_code.h"
 
 namespace trainer {
 
@@ -46,9 +44,6 @@ std::optional<double> free_on_disk_of(std::filesystem::path folder) {
   return error ? std::nullopt : std::optional(static_cast<double>(space.available));
 }
 
-// Where layers differ, each of these plans runs steps of as many: of more, that takes longer than a plan may.
-constexpr int64_t kMostLayersOfSteps = 512;
-
 }  // namespace
 
 FreeMemory free_memory() {
@@ -59,30 +54,32 @@ FreeMemory free_memory() {
   return free;
 }
 
-std::optional<fsdp::World> world_of_blocks(const fsdp::World& world, const RunOptions& options) {
-  if (!options.has_mesh()) return std::nullopt;
-  return fsdp::Mesh(world, {{"all", world.size()}, {"alone", 1}})["alone"];
+std::string gpu_here(const fsdp::World& world) {
+  constexpr std::string_view kModel = "Model:";
+  if (!world.device().is_cuda()) return "";
+  std::error_code ignored;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::ifstream facts(gpu.path() / "information");
+    for (std::string line; std::getline(facts, line);) {
+      if (line.starts_with(kModel)) return line.substr(kModel.size());
+    }
+  }
+  return "GPU";
 }
 
-RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free,
-                  const std::optional<fsdp::World>& alone) {
+RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
   RunPlan plan{.options = options};
-  if (world.size() % world.local_size() == 0) plan.hosts = world.size() / world.local_size();
-  if (options.hosts && options.ranks % *options.hosts == 0) plan.hosts = *options.hosts;
+  const bool even = world.size() % world.local_size() == 0;
+  const int64_t hosts = options.hosts.value_or(even ? world.size() / world.local_size() : 1);
+  if (options.ranks % hosts == 0) plan.hosts = hosts;
   const torch::Device device = world.device();
   plan.host.on_gpus = device.is_cuda();
-  plan.activations = measured_activations(device);
-  if (layers_are_alike(options) || options.model.layers <= kMostLayersOfSteps) {
-    plan.offload = measured_offload(device);
-    plan.tensors = measured_tensors();
-  }
-  if (alone) plan.blocks = measured_blocks(*alone);
-  plan.tensors.bytes(options, most_logits_bytes(plan.host));  // runs a step: the code of a step is in memory then
   plan.host.disk = free_on_disk_of(offload_folder_of(options));
   if (plan.host.on_gpus) {
     plan.host.memory = free_on_gpus(device, plan.ranks_of_host());
     return plan;
   }
+  load_code_of_steps(options);
   const ProcessMemory process = process_memory();
   plan.host.process_bytes = static_cast<double>(process.resident_bytes - process.shared_bytes);
   plan.host.program_bytes = static_cast<double>(process.shared_bytes);

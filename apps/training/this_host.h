@@ -4,6 +4,7 @@
 #include <fsdp/world.h>
 
 #include <optional>
+#include <string>
 
 #include "planning/run_plan.h"
 
@@ -16,12 +17,11 @@ struct FreeMemory {
 };
 FreeMemory free_memory();
 
-// For a run on a mesh: a world of this rank alone, in which its blocks are measured. A collective.
-std::optional<fsdp::World> world_of_blocks(const fsdp::World& world, const RunOptions& options);
+// A plan of the run for this host, with its memory, in a rank of the job: `options` are resolved for it. The memory of
+// ranks on GPUs is that of the GPUs.
+RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free);
 
-// A plan of the run for this host, with its memory and the activations of its model, in a rank of the job: `options`
-// are resolved for it. The memory of ranks on GPUs is that of the GPUs. `alone`: of world_of_blocks.
-RunPlan plan_here(fsdp::World& world, const RunOptions& options, const FreeMemory& free,
-                  const std::optional<fsdp::World>& alone = std::nullopt);
+// The model of the GPUs that the ranks compute on, as the driver names it; "GPU" if it does not. Empty on CPUs.
+std::string gpu_here(const fsdp::World& world);
 
 }  // namespace trainer

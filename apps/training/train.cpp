@@ -42,11 +42,12 @@ std::string warnings(const fsdp::World& world, const RunOptions& options) {
 void run_rank(fsdp::World& world, const RunOptions& given, const data::Corpus& corpus,
               const std::vector<std::string>& problems, const FreeMemory& free, JobMemory& job) {
   RunOptions options = given;
-  if (refuse_together(world, problems) || refuse_together(world, resolve_for_job(options, world, corpus, job))) {
-    return job.refused.set();
-  }
   EmptyFolderGuard guard;
   try {
+    if (refuse_together(world, problems) ||
+        refuse_together(world, resolve_for_job(options, world, corpus, free, job))) {
+      return job.refused.set();
+    }
     check_activation_memory(world, options);
     check_memory(world, as_run_by(world.size(), options), free);
     choose_run_folder(world, options, job, guard);

@@ -14,6 +14,7 @@
 #include "run/shared_folder.h"
 #include "training/job.h"
 #include "training/process_start.h"
+#include "training/profile_plan.h"
 #include "training/report.h"
 #include "training/run_begin.h"
 #include "training/run_end.h"
@@ -46,6 +47,7 @@ int train_rank(RunMesh& mesh, const RunOptions& options, const data::Corpus& cor
                const std::function<void()>& show_settings) {
   SharedFlag& bad_input = job.bad_input;
   fsdp::World& world = mesh.world();
+  const std::optional<ProfilePlan> plan = profile_plan(world, options);
   TensorMemory tensor_memory(world.device());  // before any tensor
   const int64_t program_bytes = process_memory().resident_bytes;
   torch::manual_seed(static_cast<uint64_t>(options.seed));
@@ -63,8 +65,8 @@ int train_rank(RunMesh& mesh, const RunOptions& options, const data::Corpus& cor
   const RunSettings settings =
       settings_from_note(from_first_rank(world, [&] { return to_note(settings_of(options, corpus)); }));
   RunPhase phase;
-  Training training{world,     mesh,   options,       corpus, settings, order,         *model,       sharded,
-                    optimizer, scaler, tensor_memory, job,    phase,    program_bytes, show_settings};
+  Training training{world,     mesh,   options,       corpus, settings, order,         *model, sharded,
+                    optimizer, scaler, tensor_memory, job,    phase,    program_bytes, plan,   show_settings};
 
   std::optional<RunLock> lock;
   const bool is_shared = options.no_save || check_folder_is_shared(world, options.run);

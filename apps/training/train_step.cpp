@@ -103,6 +103,7 @@ StepOutcome train_step(Training& training, int64_t steps_done, StepFacts own, St
   const torch::Tensor norm = training.sharded.clip_grad_norm_async_(options.clip);
   clock.mark(StepMoment::Clipped);
   read_step(passes, norm, own, record);
+  clock.mark(StepMoment::Read);
   own.seconds = clock.passes_seconds();
   own.wait_seconds = passes.wait_seconds;
   training.phase.enter("tells the other ranks its losses", steps_done + 1);

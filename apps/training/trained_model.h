@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fsdp/pipeline.h>
+#include <fsdp/sharded_model.h>
 
 #include <memory>
 #include <set>
@@ -49,6 +50,10 @@ class TrainedModel {
   virtual int64_t batches_at_once() const = 0;
   // As LanguageModel::next_token_logits with a cache. A collective.
   virtual torch::Tensor next_token_logits(const torch::Tensor& tokens, models::KeyValueCache& cache) = 0;
+  // A trace of this rank: of the sharded model, and of the pipeline if there is one.
+  virtual fsdp::Trace trace(fsdp::ShardedModel& sharded, const fsdp::TraceOptions& options) {
+    return sharded.trace(options);
+  }
   // Facts of the last step; null: there are no stages.
   virtual const fsdp::PipelineReport* pipeline_report() const { return nullptr; }
 

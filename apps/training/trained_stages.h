@@ -18,6 +18,9 @@ class TrainedStages final : public TrainedModel {
   int64_t batches_at_once() const override { return int64_t{4} * axis_.size(); }
   // Without a cache between the stages: each token is a forward of all before it.
   torch::Tensor next_token_logits(const torch::Tensor& tokens, models::KeyValueCache& cache) override;
+  fsdp::Trace trace(fsdp::ShardedModel&, const fsdp::TraceOptions& options) override {
+    return pipeline_.trace(options);  // the sharded model of its stages as well
+  }
   const fsdp::PipelineReport* pipeline_report() const override { return &pipeline_.report(); }
 
  private:

@@ -4,10 +4,12 @@
 #include <fsdp/fsdp.h>
 
 #include <functional>
+#include <optional>
 
 #include "data/corpus.h"
 #include "data/data_order.h"
 #include "options/options.h"
+#include "report/profile.h"
 #include "run/run_settings.h"
 #include "training/job_memory.h"
 #include "training/run_mesh.h"
@@ -33,7 +35,8 @@ struct Training {
   TensorMemory& tensor_memory;
   JobMemory& job;
   RunPhase& phase;
-  int64_t program_bytes;  // that were resident before the model was made
+  int64_t program_bytes;                   // that were resident before the model was made
+  const std::optional<ProfilePlan>& plan;  // with --profile, on rank 0
   // Prints the settings, on rank 0, the first time. Before that, an error is the only text on the screen.
   std::function<void()> show_settings;
 };

@@ -38,24 +38,27 @@ TrainingLoop::TrainingLoop(Training& training, MeasuredPeak& peak, const Resumed
       unsaved_(resumed.unsaved),
       clock_(training.world.device()),
       slow_ranks_(training.world.size()),
-      trace_(training.options) {}
+      trace_(training.options, resumed.steps_done) {}
 
 int TrainingLoop::run() {
   hold(outstanding_ ? &*outstanding_ : nullptr);
   if (outstanding_) finish_step(*std::exchange(outstanding_, std::nullopt));
   while (!is_done()) step();
   if (data_is_over()) event(fmt::format("the data was seen {} times, as --epochs asks", *training_.options.epochs));
-  event(trace_.write(steps_done_));  // of a run that ended before the last step that was to be traced
+  event(trace_.write(training_, steps_done_,
+                     peak_.flops()));  // of a run that ended before the last step that was to be traced
   return stop_signal_;
 }
 
 void TrainingLoop::step() {
-  trace_.begin_step(training_.sharded, steps_done_ + 1);
+  trace_.begin_step(training_, steps_done_ + 1);
   training_.tensor_memory.begin_step();
   training_.sharded.reset_peak_memory();
+  const auto begin = std::chrono::steady_clock::now();
   StepOutcome outcome =
       train_step(training_, steps_done_, {.save_is_due = save_timer_.is_due() || owes_save()}, clock_);
   ++steps_done_;
+  trace_.end_step(steps_done_, begin, std::chrono::steady_clock::now(), clock_);
   hold(&outcome);
   finish_step(std::move(outcome));
 }
@@ -65,7 +68,7 @@ void TrainingLoop::hold(const StepOutcome* outstanding) {
 }
 
 void TrainingLoop::finish_step(StepOutcome outcome) {
-  if (trace_.ends_after(steps_done_)) event(trace_.write(steps_done_));
+  if (trace_.ends_after(steps_done_)) event(trace_.write(training_, steps_done_, peak_.flops()));
   agree_on_stop();
   const bool validates = training_.options.validates_after(steps_done_);
   const bool is_best = validates && validate(outcome.record);

@@ -1,8 +1,7 @@
 """Calls of a World on whole tensors, and the same calls of torch.distributed over Gloo.
 
 A call takes from when the last rank begins it to when the last rank ends it: all ranks run on one machine, with one
-clock. In front of each call all ranks meet. The other question is a broadcast over slow cables: as a tree, or from the
-source to one rank after the other.
+clock. In front of each call all ranks meet.
 """
 
 import contextlib
@@ -10,21 +9,15 @@ import statistics
 
 from compare.collectives import ELEMENT_BYTES, PEER, SUM_TOLERANCE, cell, readable
 from compare.contestants import Contestant
-from compare.hosts import HostsOnASwitch, NoHosts, sent_bytes
 from compare.job import ContestantFailed, Job
 from compare.markdown import table
-from compare.spread import measured, ratio, with_spread
+from compare.spread import ratio
 
 TREE, ONE_BY_ONE = "broadcast", "broadcast, one by one"
 REDUCE_AND_BROADCAST = "reduce, broadcast"
 RANKS = (2, 4)
 ROUNDS, QUICK_ROUNDS = 5, 2
 MOST_REPETITIONS = 40
-
-# Over cables: as many ranks, and their tensor; 10 MB a second.
-HOSTS, MEGABITS = 8, 80
-BYTES, QUICK_BYTES = 5_000_000, 400_000
-HOSTS_ROUNDS = 3
 
 
 def numbers(ranks):
@@ -101,34 +94,8 @@ def measure_ranks(setup, ranks):
     return rows
 
 
-def broadcast_over_cables(setup):
-    """Seconds of a broadcast, and the bytes that the source and the busiest other rank sent for it."""
-    size = QUICK_BYTES if setup.quick else BYTES
-    found = {}
-    with HostsOnASwitch(HOSTS, MEGABITS) as hosts, contextlib.ExitStack() as stack:
-        invited = contestants(setup, [name for name in setup.backends if name == "gloo"])
-        jobs = [stack.enter_context(Job(c.name, c.command, HOSTS, setup.scratch, hosts)) for c in invited]
-        for number in range(QUICK_ROUNDS if setup.quick else HOSTS_ROUNDS):
-            setup.say(f"  {HOSTS} hosts, {MEGABITS} Mbit/s: round {number + 1}")
-            for job in jobs if number % 2 == 0 else reversed(jobs):
-                for call in (TREE, ONE_BY_ONE):
-                    before = [sent_bytes(process) for process in job.processes()]
-                    seconds = turn(job, call, size, 1)
-                    sent = [(sent_bytes(process) - old) / 2 for process, old in zip(job.processes(), before)]
-                    row = found.setdefault(f"{job.name}: {call}", {"seconds": [], "root": [], "others": []})
-                    row["seconds"].append(seconds)
-                    row["root"].append(sent[0])
-                    row["others"].append(max(sent[1:]))
-    return {"bytes": size, "megabits": MEGABITS, "hosts": HOSTS, "rows": found}
-
-
 def run(setup):
-    rows = [row for ranks in RANKS for row in measure_ranks(setup, ranks)]
-    try:
-        cables = broadcast_over_cables(setup)
-    except NoHosts as problem:
-        cables = {"problem": str(problem)}
-    return {"rows": rows, "cables": cables}
+    return {"rows": [row for ranks in RANKS for row in measure_ranks(setup, ranks)]}
 
 
 def render_rows(rows):
@@ -138,31 +105,6 @@ def render_rows(rows):
     return table(["call", "bytes"] + names, cells)
 
 
-def on_cable(cables, count):
-    """Seconds of as many tensors one after the other."""
-    return 8 * count * cables["bytes"] / (1e6 * cables["megabits"])
-
-
-def render_cables(cables):
-    if "problem" in cables:
-        return [f"A broadcast over slow cables was not measured: {cables['problem']}."]
-    megabytes = cables["bytes"] / 1e6
-    peers = cables["hosts"] - 1
-    text = (
-        f"A broadcast of {megabytes:.3g} MB to {peers} ranks, each on a host with a cable of "
-        f"{cables['megabits'] / 8:.3g} MB/s to a switch. The source's cable alone takes "
-        f"{on_cable(cables, peers):.3g} s for {peers} tensors, and {on_cable(cables, 3):.3g} s for the 3 that the "
-        "source of a tree sends:"
-    )
-    rows = []
-    for name, found in cables["rows"].items():
-        seconds = measured(found["seconds"])
-        mebibytes = [f"{measured(found[who]).median / 1e6:.1f}" for who in ("root", "others")]
-        rows.append([name, with_spread(f"{seconds.median:.2f}", seconds), *mebibytes])
-    head = ["contestant: call", "seconds", "MB sent by the source", "MB sent by the busiest other rank"]
-    return [text, "", *table(head, rows)]
-
-
 def render(result):
     lines = [
         "Milliseconds of a call; in brackets as a multiple of PyTorch's. `bytes` are those of one tensor of `broadcast_`, "
@@ -170,7 +112,7 @@ def render(result):
     ]
     for ranks in sorted({row["ranks"] for row in result["rows"]}):
         lines += ["", f"{ranks} ranks:", "", *render_rows([row for row in result["rows"] if row["ranks"] == ranks])]
-    return lines + ["", *render_cables(result["cables"])]
+    return lines
 
 
 SUMMARY_BYTES = 4 << 20

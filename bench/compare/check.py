@@ -12,8 +12,9 @@ import pathlib
 import sys
 import tempfile
 
-from compare import pipelines, tensor_parallel
+from compare import pipelines, settings, tensor_parallel
 from compare.contestants import (
+    HYBRID_GROUP,
     PEERS,
     RECOMPUTATIONS,
     Work,
@@ -35,6 +36,8 @@ SKIPPED = 77
 FP32_TOLERANCE = 1e-4
 # Ten times what rounding to the 8 bits of bf16 makes here: FSDP2 also adds up a tied weight's two gradients in them.
 BF16_TOLERANCE = 2e-3
+# fp16 has 3 bits more.
+FP16_TOLERANCE = 1e-3
 # DeepSpeed reduces gradients in bf16 as well.
 BF16_REDUCTION_TOLERANCE = 6e-3
 
@@ -46,8 +49,8 @@ LITTLE = 900_000
 
 
 def tolerance_of(dtype, name):
-    if dtype == "fp32":
-        return FP32_TOLERANCE
+    if dtype != "bf16":
+        return {"fp32": FP32_TOLERANCE, "fp16": FP16_TOLERANCE}[dtype]
     return BF16_REDUCTION_TOLERANCE if name == PEERS["deepspeed"] else BF16_TOLERANCE
 
 
@@ -84,6 +87,17 @@ def problems(setup, compiled):
         yield from check(setup, work, [plain(setup, work)] + ours + peers)
 
 
+def settings_problems(setup):
+    """Of a Llama, of fp16, and of groups of ranks."""
+    work = Work(settings.QUICK_LLAMA)
+    yield from check(setup, work, [sharded(setup, work, "auto"), peer(setup, work, "fsdp2")])
+    work = Work(TINY, dtype="fp16")
+    yield from check(setup, work, [sharded(setup, work, "auto"), peer(setup, work, "fsdp2")])
+    work = Work(TINY, ranks=2 * HYBRID_GROUP)
+    ours = [sharded(setup, work, "auto"), sharded(setup, work, "auto", "HybridShard")]
+    yield from check(setup, work, ours + [peer(setup, work, kind) for kind in ("fsdp2-hybrid", "fsdp2-grad-op")])
+
+
 def parallelism_problems(setup):
     """Of pipelines and divided layers, whose losses are those of one process."""
     pipeline = pipelines.run_work(setup, pipelines.works(setup.quick)[0])
@@ -107,6 +121,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fsdp-bench-") as scratch:
         setup = Setup(pathlib.Path(sys.argv[1]), pathlib.Path(scratch), quick=True, backends=None)
         found = list(problems(setup, ["ddp-compile"] if "--compiled" in sys.argv else []))
+        found += settings_problems(setup)
         found += parallelism_problems(setup)
     print("\n".join(found) or "all contestants train alike")
     return 1 if found else 0

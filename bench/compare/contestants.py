@@ -10,6 +10,8 @@ PEERS = {
     "ddp-autocast": "PyTorch DDP, autocast",
     "fsdp1": "PyTorch FSDP1",
     "fsdp2": "PyTorch FSDP2",
+    "fsdp2-grad-op": "PyTorch FSDP2, whole parameters kept",
+    "fsdp2-hybrid": "PyTorch FSDP2, hybrid",
     "fsdp2-recompute-all": "PyTorch FSDP2, all recomputed",
     "fsdp2-recompute-selective": "PyTorch FSDP2, selective",
     "fsdp2-offload": "PyTorch FSDP2, CPU offload",
@@ -22,13 +24,14 @@ KEPT = f"{PLAIN}, memory kept"
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A GPT."""
+    """A GPT, or a Llama."""
 
     layers: int
     width: int
     heads: int
     vocabulary: int = 4096
     context: int = 128
+    family: str = "gpt2"
 
     def arguments(self):
         return [word for name, value in dataclasses.asdict(self).items() for word in (f"--{name}", str(value))]
@@ -58,9 +61,15 @@ class Contestant:
     ranks: int | None = None  # None: as many as the comparison has
 
 
+# Ranks of a group, of ours and of PyTorch's.
+HYBRID_GROUP = 2
+
+
 def sharded(setup, work, backend, strategy="FullShard"):
     name = f"fsdp {backend}" if strategy == "FullShard" else f"fsdp {strategy} {backend}"
     command = [setup.program("train_sharded"), "--backend", backend, "--strategy", strategy]
+    if strategy.startswith("Hybrid"):
+        command += ["--shard-group-size", str(HYBRID_GROUP)]
     return Contestant(name, command + work.arguments(setup))
 
 

@@ -13,7 +13,7 @@ PEERS = ["fsdp2"]
 
 def by_ranks(quick):
     shape = TINY if quick else Shape(layers=6, width=256, heads=4)
-    return [Work(shape, batch=1, ranks=ranks) for ranks in ((1, 4) if quick else (1, 2, 4, 8))]
+    return [Work(shape, batch=1, ranks=ranks) for ranks in ((1, 4) if quick else (1, 2, 4, 8, 16))]
 
 
 def by_layers(quick):

@@ -1,13 +1,16 @@
 """Contestants as processes: their ranks are started, asked, and ended."""
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import threading
 
 ANSWER_SECONDS = 900  # a rank that takes longer is stuck
 END_SECONDS = 60
+FIRST_PORT = 10_000  # below it are services with known ports
 LOG_TAIL = 2000  # characters
 
 
@@ -16,9 +19,15 @@ class ContestantFailed(Exception):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A rank listens there seconds later. Until then, the system must not give the port to another program that asks
+    for any port: so it lies below those of /proc/sys/net/ipv4/ip_local_port_range."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as ports:
+        first = int(ports.read().split()[0])
+    while True:
+        port = random.randrange(FIRST_PORT, max(first, 2 * FIRST_PORT))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class OneHost:

@@ -17,6 +17,7 @@ from compare.parallelism_test import between_hosts, divided, pipelined
 from compare.recomputation import HALF
 from compare.job import ContestantFailed
 from compare.plain_files import Files
+from compare.settings_test import in_other_settings
 
 IDENTITY = {"CPU": "one", "cores": "2"}
 COMMIT = "0123456789ab"
@@ -110,12 +111,12 @@ def collectives():
 
 def world_calls():
     seconds = {"fsdp shm": ROUNDS, PEER: [2 * value for value in ROUNDS]}
+    return {"rows": [{"ranks": 2, "call": call, "bytes": 1 << 22, "seconds": seconds} for call in calls.CALLS]}
+
+
+def slow_cables():
     row = {"seconds": ROUNDS, "root": [15e6] * 5, "others": [10e6] * 5}
-    cables = {"bytes": 5_000_000, "megabits": 80, "hosts": 8, "rows": {"fsdp gloo: broadcast": row}}
-    return {
-        "rows": [{"ranks": 2, "call": call, "bytes": 1 << 22, "seconds": seconds} for call in calls.CALLS],
-        "cables": cables,
-    }
+    return {"bytes": 5_000_000, "megabits": 80, "hosts": 8, "rows": {"fsdp gloo: broadcast": row}}
 
 
 def growth():
@@ -149,6 +150,7 @@ RESULTS = {
     "checkpoints": checkpoints,
     "failures": killed,
     "steps": steps,
+    "settings": in_other_settings,
     "memory": memory,
     "recomputation": recomputation,
     "offload": from_files,
@@ -157,6 +159,7 @@ RESULTS = {
     "trainers": trainers,
     "collectives": collectives,
     "calls": world_calls,
+    "cables": slow_cables,
     "pipelines": pipelined,
     "tensor_parallel": divided,
     "mixed": between_hosts,

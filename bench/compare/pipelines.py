@@ -23,16 +23,17 @@ USUAL = "OneForwardOneBackward"
 RANKS = (2, 4)
 ROUNDS = (5, 5)
 # The vocabulary is small, so that the head takes little beside a block, and all stages take equally long. Passes of the
-# first take so long that messages and the order of passes hardly count; those of the second do not.
+# wide model take so long that messages and the order of passes hardly count; those of the others do not.
 WIDE = Shape(layers=8, width=256, heads=4, vocabulary=256)
 NARROW = Shape(layers=8, width=128, heads=4, vocabulary=256)
+SLIM = Shape(layers=8, width=64, heads=4, vocabulary=256)
 QUICK_SHAPE = Shape(layers=8, width=32, heads=2, vocabulary=64, context=16)
 
 
 def works(quick):
     if quick:
         return [Work(QUICK_SHAPE, batch=1, ranks=ranks) for ranks in RANKS]
-    return [Work(shape, batch, ranks=ranks) for shape, batch in ((WIDE, 4), (NARROW, 1)) for ranks in RANKS]
+    return [Work(shape, batch, ranks=ranks) for shape, batch in ((WIDE, 4), (NARROW, 1), (SLIM, 1)) for ranks in RANKS]
 
 
 def cuts_of(layers, stages):

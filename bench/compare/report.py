@@ -3,6 +3,7 @@
 import json
 
 from compare import (
+    cables,
     calls,
     checkpoints,
     collectives,
@@ -16,6 +17,7 @@ from compare import (
     pipelines,
     plots,
     recomputation,
+    settings,
     steps,
     tensor_parallel,
     trainers,
@@ -27,6 +29,7 @@ from compare.spread import with_spread
 
 PARTS = {
     "steps": (steps, "A training step"),
+    "settings": (settings, "Strategies, dtypes, and a Llama"),
     "memory": (memory, "Peak memory"),
     "recomputation": (recomputation, "Memory: recomputation"),
     "offload": (offload, "Memory: a step from files"),
@@ -37,6 +40,7 @@ PARTS = {
     "failures": (failures, "Failures"),
     "collectives": (collectives, "Collectives"),
     "calls": (calls, "Calls of a World"),
+    "cables": (cables, "A broadcast over slow cables"),
     "pipelines": (pipelines, "Pipelines"),
     "tensor_parallel": (tensor_parallel, "Layers that are divided among ranks"),
     "mixed": (mixed, "A pipeline between hosts"),

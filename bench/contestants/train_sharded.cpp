@@ -11,6 +11,7 @@
 
 #include "collectives/backends.h"
 #include "models/gpt2.h"
+#include "models/llama.h"
 #include "training.h"
 
 namespace {
@@ -19,11 +20,10 @@ using contestant::Json;
 
 constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
 
-const std::map<std::string, fsdp::Strategy> kStrategies = {{"FullShard", fsdp::Strategy::FullShard},
-                                                           {"ShardGradOp", fsdp::Strategy::ShardGradOp},
-                                                           {"HybridShard", fsdp::Strategy::HybridShard},
-                                                           {"ShardOptimizer", fsdp::Strategy::ShardOptimizer},
-                                                           {"NoShard", fsdp::Strategy::NoShard}};
+const std::map<std::string, fsdp::Strategy> kStrategies = {
+    {"FullShard", fsdp::Strategy::FullShard},           {"ShardGradOp", fsdp::Strategy::ShardGradOp},
+    {"HybridShard", fsdp::Strategy::HybridShard},       {"HybridShardGradOp", fsdp::Strategy::HybridShardGradOp},
+    {"ShardOptimizer", fsdp::Strategy::ShardOptimizer}, {"NoShard", fsdp::Strategy::NoShard}};
 
 // Of the blocks in the backward.
 const std::map<std::string, models::Recomputation> kRecomputations = {
@@ -34,7 +34,7 @@ struct Arguments {
   std::string backend = "auto";
   std::string recompute = "none";
   std::string offload_directory;
-  fsdp::Options sharding = {.units = fsdp::units_of<models::Gpt2BlockImpl>()};
+  fsdp::Options sharding = {.units = fsdp::units_of<models::Gpt2BlockImpl, models::LlamaBlockImpl>()};
   bool step_in_backward = false;
 };
 
@@ -59,12 +59,20 @@ class ShardedTraining {
         model_(model_of(arguments)),
         sharded_(fsdp::shard(*model_, world, sharding_of(arguments))),
         optimizer_(sharded_, {.lr = arguments.training.lr}),
-        step_in_backward_(arguments.step_in_backward) {}
+        step_in_backward_(arguments.step_in_backward),
+        scaler_(contestant::dtype_of(arguments.training) == torch::kFloat16 ? std::optional(fsdp::GradScaler())
+                                                                            : std::nullopt) {}
 
   double step() {
     auto loss = model_->loss(batch_.tokens, batch_.targets);
-    backward(loss);
-    optimizer_.step();
+    if (scaler_) {
+      scaler_->scale(loss).backward();
+      scaler_->step(optimizer_);
+      scaler_->update();
+    } else {
+      backward(loss);
+      optimizer_.step();
+    }
     optimizer_.zero_grad();
     return loss.item<double>();
   }
@@ -116,6 +124,7 @@ class ShardedTraining {
   fsdp::ShardedModel sharded_;
   fsdp::AdamW optimizer_;
   bool step_in_backward_;
+  std::optional<fsdp::GradScaler> scaler_;  // in fp16: without it gradients would vanish
 };
 
 // Loads as a job does that goes on from a checkpoint: into a model that has no values yet, and an optimizer without
@@ -173,6 +182,7 @@ int main(int count, char** words) {
   app.add_option("--backend", arguments.backend, "of the collectives");
   app.add_option("--strategy", arguments.sharding.strategy, "what is sharded")
       ->transform(CLI::Transformer(kStrategies));
+  app.add_option("--shard-group-size", arguments.sharding.shard_group_size, "ranks that share the state");
   app.add_option("--buffers", arguments.sharding.buffers, "full units at once");
   app.add_option("--prefetch", arguments.sharding.prefetch, "units gathered ahead");
   app.add_option("--recompute", arguments.recompute, "blocks that run again in the backward")

@@ -15,7 +15,7 @@ namespace contestant {
 struct Training {
   models::ModelConfig model;
   int64_t batch = 4;           // sequences per rank, each as long as the model's context
-  std::string dtype = "fp32";  // of the full parameters: fp32 or bf16
+  std::string dtype = "fp32";  // of the full parameters: fp32, bf16 or fp16
   std::string weights;         // a safetensors file with the parameters by name
   double lr = 3e-4;
 };

@@ -17,6 +17,7 @@
 #include "fsdp/optim.h"
 #include "fsdp/options.h"
 #include "fsdp/pipeline.h"
+#include "fsdp/plan.h"
 #include "fsdp/random.h"
 #include "fsdp/reversible.h"
 #include "fsdp/sampler.h"

@@ -112,8 +112,8 @@ class PieceOptimizer : public Optimizer {
   // Results: bit for bit those of a step after the backward. Every rank opens the scope around the same backward.
   //
   // Which units: the first backward only records. Later ones step each unit that is used as recorded. `step` updates
-  // the rest: units that the backward still uses, units without gradients, units of ShardOptimizer and NoShard, and
-  // units whose sums are completed by replicas on other hosts.
+  // the rest: units that the backward still uses, units without gradients, units of NoShard with fp32 gradients in
+  // shared memory, and units whose sums are completed by replicas on other hosts.
   //
   // Gradients are gone after `step`, so `zero_grad` need not be called.
   //

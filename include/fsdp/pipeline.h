@@ -195,7 +195,7 @@ class Pipeline {
   // Records a timeline of this rank until the result is written or destroyed: actions of the schedule, waits for other
   // stages, idle times, and the sharded models of its stages (docs/tracing.md). The rank in the file and its name is
   // that in the job. Not a collective. Throws `Error` while another trace of this pipeline or of these models lives.
-  Trace trace();
+  Trace trace(const TraceOptions& options = {});
 
  private:
   detail::Movable<"Pipeline", std::unique_ptr<pipeline::Runner>> runner_;

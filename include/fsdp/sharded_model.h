@@ -223,9 +223,9 @@ class ShardedModel {
   // this rank, and this rank's waits for it. Then: when each unit was gathered, released and reduced in the last
   // complete step. Equal lines are summed up. docs/tracing.md has an example.
   std::string schedule() const;
-  // Records a timeline until the result is written or destroyed. Throws `Error` while another trace of this model
-  // lives.
-  Trace trace();
+  // Records a timeline and the memory until the result is written or destroyed. Throws `Error` while another trace of
+  // this model lives.
+  Trace trace(const TraceOptions& options = {});
 
   // For the rest of the library.
   engine::Model& model() const { return *model_; }

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <utility>
+
+#include "plan/logit_chunks.h"
 
 namespace fsdp {
 
@@ -15,20 +16,8 @@ using torch::Tensor;
 
 namespace {
 
-constexpr int64_t kEvenColumns = 64;  // products are faster by these
-// On a CPU larger chunks make no product faster, and leave less room for the kept ones. On a GPU the room alone bounds
-// a chunk: a few long kernels are faster than many short ones. A quarter of the room is for one chunk.
-constexpr int64_t kManyColumns = 1024, kLargeChunk = 4 << 20;
-constexpr int64_t kChunksInRoom = 4;
-
-// The sizes that the division into chunks depends on.
-struct HeadShape {
-  int64_t rows, vocabulary, bytes_of_logit, bytes_beside, room;
-  bool on_cpu;
-};
-
-HeadShape shape_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
-                   int64_t chunk_bytes) {
+plan::LogitSizes sizes_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
+                          int64_t chunk_bytes) {
   return {.rows = std::max<int64_t>(rows, 1),
           .vocabulary = vocabulary,
           .bytes_of_logit = static_cast<int64_t>(c10::elementSize(dtype)),
@@ -37,37 +26,15 @@ HeadShape shape_of(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, co
           .on_cpu = device.is_cpu()};
 }
 
-struct HeadDivision {
-  int64_t columns;  // of a chunk; the last one may have less
-  int64_t count;    // of chunks
-  int64_t kept;     // of these, for the backward
-};
-
-int64_t columns_of_chunk(const HeadShape& head) {
-  const int64_t bytes_of_column = (head.bytes_of_logit + head.bytes_beside) * head.rows;
-  const int64_t enough =
-      head.on_cpu ? std::max(kManyColumns, kLargeChunk / bytes_of_column) : std::numeric_limits<int64_t>::max();
-  const int64_t columns = std::clamp<int64_t>(head.room / kChunksInRoom / bytes_of_column, 1, enough);
-  return columns < kEvenColumns ? columns : columns / kEvenColumns * kEvenColumns;
-}
-
-HeadDivision division_of(const HeadShape& head) {
-  const auto& [rows, vocabulary, own, beside, room, on_cpu] = head;
-  const int64_t columns = std::min(columns_of_chunk(head), vocabulary);
-  const int64_t count = (vocabulary + columns - 1) / columns;
-  const int64_t fit = (room - beside * rows * columns) / (own * rows * columns);
-  return {.columns = columns, .count = count, .kept = count <= fit ? count : std::max<int64_t>(fit - 1, 0)};
-}
-
-HeadDivision division_of(const Head& head) {
-  return division_of(shape_of(head.hidden.size(0), head.weight.size(0), head.hidden.scalar_type(), head.hidden.device(),
-                              head.chunk_bytes));
+plan::LogitChunks division_of(const Head& head) {
+  return plan::logit_chunks(sizes_of(head.hidden.size(0), head.weight.size(0), head.hidden.scalar_type(),
+                                     head.hidden.device(), head.chunk_bytes));
 }
 
 // A chunk's part of the matrices.
 class HeadChunk {
  public:
-  HeadChunk(const Head& head, const HeadDivision& division, int64_t number)
+  HeadChunk(const Head& head, const plan::LogitChunks& division, int64_t number)
       : head_(head),
         first_(number * division.columns),
         columns_(std::min(division.columns, head.weight.size(0) - first_)) {}
@@ -89,7 +56,7 @@ class HeadChunk {
 // For the logits of one chunk after the other.
 class WorkingPlace {
  public:
-  WorkingPlace(const Head& head, const HeadDivision& division) : head_(head), columns_(division.columns) {}
+  WorkingPlace(const Head& head, const plan::LogitChunks& division) : head_(head), columns_(division.columns) {}
 
   const Tensor& get() {
     if (!place_.defined()) place_ = torch::empty({head_.hidden.size(0) * columns_}, head_.hidden.options());
@@ -115,13 +82,12 @@ void add_product(const Tensor& sum, const Tensor& left, const Tensor& right) {
 
 int64_t bytes_of_kept_logits(int64_t rows, int64_t vocabulary, torch::ScalarType dtype, const torch::Device& device,
                              int64_t chunk_bytes) {
-  const HeadShape shape = shape_of(rows, vocabulary, dtype, device, chunk_bytes);
-  const HeadDivision division = division_of(shape);
-  return rows * std::min(division.kept * division.columns, vocabulary) * shape.bytes_of_logit;
+  const plan::LogitSizes sizes = sizes_of(rows, vocabulary, dtype, device, chunk_bytes);
+  return rows * plan::kept_logit_columns(sizes) * sizes.bytes_of_logit;
 }
 
 HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep) {
-  const HeadDivision division = division_of(head);
+  const plan::LogitChunks division = division_of(head);
   const int64_t kept = keep == Keep::WhatFits ? division.kept : 0;
   HeadStatistics found{.rows = statistics_of_no_logits(head.hidden, with_total), .kept = {}};
   WorkingPlace working(head, division);
@@ -137,7 +103,7 @@ HeadStatistics head_statistics(const Head& head, bool with_total, Keep keep) {
 }
 
 void write_gradients(const Head& head, const LogitGradient& of_logits, KeptLogits kept, const HeadGradients& into) {
-  const HeadDivision division = division_of(head);
+  const plan::LogitChunks division = division_of(head);
   WorkingPlace working(head, division);
   for (int64_t number = 0; number < division.count; ++number) {
     const HeadChunk chunk(head, division, number);

@@ -13,6 +13,7 @@
 #include "base/names.h"
 #include "files/wrapped.h"
 #include "fsdp/sync_batch_norm.h"
+#include "plan/automatic_units.h"
 
 namespace fsdp {
 
@@ -51,19 +52,6 @@ class Ignored {
   std::unordered_set<const at::TensorImpl*> seen_, impls_;
   NamedTensors tensors_;
 };
-
-using UnitOfMember = std::unordered_map<std::string, size_t>;
-
-// The unit of the tensor itself, or of the innermost module around it; the first one is the rest.
-size_t unit_of(std::string name, const UnitOfMember& units) {
-  while (true) {
-    const auto found = units.find(name);
-    if (found != units.end()) return found->second;
-    const size_t dot = name.rfind('.');
-    if (dot == std::string::npos) return 0;
-    name.resize(dot);
-  }
-}
 
 // A batch or instance norm of LibTorch's, or the view of a scripted one: it writes its statistics in training, and
 // reads them in evaluation.
@@ -148,8 +136,8 @@ void warn_of_undivided(const ModuleDivision& division) {
 ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
   const TensorsByName parameters = module.named_parameters(), buffers = module.named_buffers();
   const Ignored ignored(parameters, buffers, options.ignored);
-  ModuleDivision division{.units = {{kRestOfUnits, {}, {}}}, .ignored = ignored.tensors()};
-  UnitOfMember unit_of_member;
+  ModuleDivision division{.units = {{plan::kRestOfUnits, {}, {}}}, .ignored = ignored.tensors()};
+  plan::UnitOfMember unit_of_member;
   const std::vector<UnitMembers> chosen = options.units.divide(module, options.ignored);
   check_found(module, chosen);
   for (const UnitMembers& unit : chosen) {
@@ -159,7 +147,7 @@ ModuleDivision divide(const torch::nn::Module& module, const Options& options) {
     division.units.push_back({unit.name, {}, {}});
   }
   const auto place = [&](const std::string& name) -> NamedUnit& {
-    return division.units[unit_of(name, unit_of_member)];
+    return division.units[plan::unit_of(name, unit_of_member)];
   };
   std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& parameter : parameters) {

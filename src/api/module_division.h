@@ -13,8 +13,6 @@
 
 namespace fsdp {
 
-inline constexpr const char* kRestOfUnits = "root";  // the unit of what no other one has
-
 struct ModuleDivision {
   // In the order of the policy, the rest before them; in each, parameters in the order of registration.
   std::vector<NamedUnit> units = {};

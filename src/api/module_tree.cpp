@@ -18,8 +18,6 @@ namespace {
 
 using Module = torch::nn::Module;
 
-constexpr const char* kRecurrentWeight = "weight_ih_l0";  // as every recurrent module of LibTorch has one
-
 int64_t numel_below(const Module& module) {
   int64_t numel = 0;
   for (const auto& parameter : module.parameters()) numel += parameter.numel();
@@ -75,7 +73,7 @@ class TreeMaker {
     ModuleNode node{.name = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1)};
     for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
       add(parameter.value(), prefix + parameter.key(), node);
-      node.is_recurrent = node.is_recurrent || parameter.key() == kRecurrentWeight;
+      node.is_recurrent = node.is_recurrent || parameter.key() == plan::kRecurrentWeight;
     }
     const bool blocks = is_container_of_blocks(module);
     const std::map<Kind, int> kinds = blocks ? count_kinds(module) : std::map<Kind, int>();

@@ -94,12 +94,12 @@ std::vector<std::string> ShardedModel::gradients_not_finite() const { return eng
 CommunicationReport ShardedModel::communication() const { return engine::communication_report(*model_); }
 std::string ShardedModel::waits_for() const { return engine::waits_for(*model_); }
 std::string ShardedModel::schedule() const { return engine::schedule_text(*model_); }
-Trace ShardedModel::trace() {
+Trace ShardedModel::trace(const TraceOptions& options) {
   const auto& group = model_->group();
   const int rank = model_->whole().ranks.at(static_cast<size_t>(group.rank()));  // in the job
   // On a mesh other ranks have traces, too.
   auto running = std::make_shared<report::RunningTrace>(rank, /*alone=*/group.size() == 1 && !is_on_mesh(rank));
-  engine::add_trace(*running, shared_model());
+  engine::add_trace(*running, shared_model(), options);
   return Trace(std::move(running));
 }
 

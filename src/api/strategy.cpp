@@ -2,38 +2,13 @@
 
 #include "base/error.h"
 #include "engine/strategy_name.h"
+#include "schedule/strategies.h"
 
 namespace fsdp {
 
 namespace {
 
-using schedule::FullUntil;
-
-// How many ranks hold the model once, unless the options say so.
-enum class Group { World, Host, Rank };
-
-struct Meaning {
-  Group group;
-  FullUntil full_until;
-};
-
-Meaning meaning_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::FullShard:
-      return {Group::World, FullUntil::BufferNeeded};
-    case Strategy::ShardGradOp:
-      return {Group::World, FullUntil::EndOfBackward};
-    case Strategy::ShardOptimizer:
-      return {Group::World, FullUntil::ShardsChange};
-    case Strategy::NoShard:
-      return {Group::Rank, FullUntil::ShardsChange};
-    case Strategy::HybridShard:
-      return {Group::Host, FullUntil::BufferNeeded};
-    case Strategy::HybridShardGradOp:
-      return {Group::Host, FullUntil::EndOfBackward};
-  }
-  throw_invariant(__FILE__, __LINE__, fmt::format("{} has no meaning", name_of(strategy)));
-}
+using Group = schedule::StrategyMeaning::Group;
 
 // Shard groups are consecutive ranks, so hosts must be, too.
 int ranks_of_a_host(const World& world, const char* strategy) {
@@ -51,7 +26,7 @@ int ranks_of_a_host(const World& world, const char* strategy) {
 
 Sharding sharding_of(const Options& options, const World& world) {
   const char* name = name_of(options.strategy);
-  const auto [group, full_until] = meaning_of(options.strategy);
+  const auto& [_, option, group, full_until] = schedule::kStrategies.at(static_cast<size_t>(options.strategy));
   const int size = options.shard_group_size;
   if (group == Group::Rank) {
     FSDP_CHECK(size == 0 || size == 1,

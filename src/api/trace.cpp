@@ -22,6 +22,23 @@ std::filesystem::path file_of(const report::RunningTrace& trace, std::filesystem
 Trace::Trace(std::shared_ptr<report::RunningTrace> running) : running_(std::move(running)) {}
 Trace::~Trace() = default;
 
+void Trace::add(const std::string& name, std::chrono::steady_clock::time_point begin,
+                std::chrono::steady_clock::time_point end) {
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  FSDP_CHECK(running_.get() != nullptr, "trace.add({}): the trace has ended. Add spans before it is written.", name);
+  running_.get()->add(report::NamedSpan{.row = report::kProgram,
+                                        .name = name,
+                                        .begin = duration_cast<nanoseconds>(begin.time_since_epoch()).count(),
+                                        .end = duration_cast<nanoseconds>(end.time_since_epoch()).count()});
+}
+
+std::string Trace::events(std::chrono::nanoseconds shift) {
+  FSDP_CHECK(running_.get() != nullptr, "trace.events: the trace has ended. Write it once, or begin another.");
+  const auto running = std::exchange(running_.get(), nullptr);
+  return report::trace_events(running->end(), running->rank(), shift.count());
+}
+
 std::filesystem::path Trace::write(const std::filesystem::path& path) {
   FSDP_CHECK(running_.get() != nullptr, "trace.write({}): the trace has ended. Write it once, or begin another.",
              path.string());

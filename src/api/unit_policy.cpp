@@ -4,6 +4,7 @@
 #include "api/module_division.h"
 #include "base/error.h"
 #include "fsdp/options.h"
+#include "plan/automatic_units.h"
 
 namespace fsdp {
 
@@ -38,7 +39,7 @@ std::vector<UnitMembers> units_named(const std::vector<std::string>& names) {
   return units;
 }
 
-std::vector<UnitMembers> the_whole() { return {{.name = kRestOfUnits, .members = {}}}; }
+std::vector<UnitMembers> the_whole() { return {{.name = plan::kRestOfUnits, .members = {}}}; }
 
 std::vector<std::string> modules_for(const Module& root, const Visit& is_unit) {
   std::vector<std::string> names;

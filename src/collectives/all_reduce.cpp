@@ -15,8 +15,8 @@ std::unique_ptr<Message> receive_tensor(Transport& transport, const torch::Tenso
   return transport.receive(tensor.mutable_data_ptr(), tensor.nbytes(), peer, tag);
 }
 
-// Every rank's part of ours, combined.
-torch::Tensor reduce_own_part(Transport& transport, const std::vector<torch::Tensor>& parts, ReduceOp op) {
+// Combines every rank's part of ours, in place.
+void reduce_own_part(Transport& transport, const std::vector<torch::Tensor>& parts, ReduceOp op) {
   const torch::Tensor& own = parts[transport.rank()];
   const std::vector<torch::Tensor> received = parts_around(own, transport.rank(), transport.size());
   Messages messages;
@@ -25,13 +25,13 @@ torch::Tensor reduce_own_part(Transport& transport, const std::vector<torch::Ten
     messages.push_back(send_tensor(transport, parts[peer], peer, kPartTag));
   }
   transport.wait_all(messages);
-  return reduce_in_order(received, op);
+  reduce_in_place(own, received, op);
 }
 
 void all_reduce_block(Transport& transport, const torch::Tensor& block, ReduceOp op) {
   const std::vector<torch::Tensor> parts = block.tensor_split(transport.size());
+  reduce_own_part(transport, parts, op);
   const torch::Tensor& own = parts[transport.rank()];
-  own.copy_(reduce_own_part(transport, parts, op));
   Messages messages;
   for (int peer : transport.peers())
     messages.push_back(transport.receive_shared(parts[peer].mutable_data_ptr(), parts[peer].nbytes(), peer, kSumTag));

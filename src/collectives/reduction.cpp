@@ -10,25 +10,24 @@ bool adds(ReduceOp op) { return op == ReduceOp::Sum || op == ReduceOp::Mean; }
 
 bool is_widened(torch::ScalarType dtype, ReduceOp op) { return adds(op) && at::isReducedFloatingType(dtype); }
 
-void combine(torch::Tensor& result, const torch::Tensor& part, ReduceOp op) {
+// `to` may be `left` or `right`.
+void combine(torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, ReduceOp op) {
   switch (op) {
     case ReduceOp::Sum:
     case ReduceOp::Mean:
-      result.add_(part.to(result.scalar_type()));
+      at::add_out(to, left, right.to(left.scalar_type()));
       return;
     case ReduceOp::Max:
-      at::maximum_out(result, result, part);
+      at::maximum_out(to, left, right);
       return;
     case ReduceOp::Min:
-      at::minimum_out(result, result, part);
+      at::minimum_out(to, left, right);
       return;
   }
 }
 
-// `result` holds the first part.
-void combine_others(torch::Tensor& result, const std::vector<torch::Tensor>& parts, ReduceOp op) {
-  for (size_t i = 1; i < parts.size(); ++i) combine(result, parts[i], op);
-  if (op == ReduceOp::Mean) result.div_(static_cast<int64_t>(parts.size()));
+void divide_mean(torch::Tensor& sum, size_t parts, ReduceOp op) {
+  if (op == ReduceOp::Mean) sum.div_(static_cast<int64_t>(parts));
 }
 
 // LibTorch stores other types and does not calculate with all of them.
@@ -90,18 +89,21 @@ void check_can_reduce(torch::ScalarType dtype, ReduceOp op, const char* call) {
 torch::Tensor reduce_in_order(const std::vector<torch::Tensor>& parts, ReduceOp op) {
   const torch::ScalarType dtype = parts[0].scalar_type();
   torch::Tensor result = is_widened(dtype, op) ? parts[0].to(torch::kFloat32) : parts[0].clone();
-  combine_others(result, parts, op);
+  for (size_t i = 1; i < parts.size(); ++i) combine(result, result, parts[i], op);
+  divide_mean(result, parts.size(), op);
   return result.to(dtype);
 }
 
-void reduce_in_place(const torch::Tensor& own, const std::vector<torch::Tensor>& parts, ReduceOp op) {
-  torch::Tensor result = parts[0];
-  if (is_widened(own.scalar_type(), op)) {
-    result = reduce_in_order(parts, op);
-  } else {
-    combine_others(result, parts, op);
+// The last step writes to `own`, which has been read by then: nothing is copied.
+void reduce_in_place(torch::Tensor own, const std::vector<torch::Tensor>& parts, ReduceOp op) {
+  if (parts.size() == 1 || is_widened(own.scalar_type(), op)) {
+    own.copy_(reduce_in_order(parts, op));
+    return;
   }
-  if (!result.is_same(own)) own.copy_(result);
+  torch::Tensor so_far = parts[0];
+  for (size_t i = 1; i + 1 < parts.size(); ++i) combine(so_far, so_far, parts[i], op);
+  combine(own, so_far, parts.back(), op);
+  divide_mean(own, parts.size(), op);
 }
 
 }  // namespace fsdp::collectives

@@ -23,7 +23,7 @@ void check_can_reduce(torch::ScalarType dtype, ReduceOp op, const char* call);
 // ((parts[0] op parts[1]) op parts[2]) ... in new memory.
 torch::Tensor reduce_in_order(const std::vector<torch::Tensor>& parts, ReduceOp op);
 
-// The result goes into `own`, which is one of the parts. The others may have any value afterwards.
-void reduce_in_place(const torch::Tensor& own, const std::vector<torch::Tensor>& parts, ReduceOp op);
+// The result goes into `own`, which may be one of the parts. The others may have any value afterwards.
+void reduce_in_place(torch::Tensor own, const std::vector<torch::Tensor>& parts, ReduceOp op);
 
 }  // namespace fsdp::collectives

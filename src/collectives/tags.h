@@ -14,6 +14,7 @@ inline constexpr int kLengths = kExactLengths + 1;
 enum GroupTag : int {
   kBarrierTag,
   kBroadcastTag,
+  kAnswerTag,  // to a message of a broadcast
   kPartTag,
   kSumTag,
   kFactsTag,

@@ -8,6 +8,7 @@
 #include "collectives/divergence.h"
 #include "collectives/reduction.h"
 #include "collectives/tags.h"
+#include "collectives/tree_broadcast.h"
 
 namespace fsdp::collectives {
 
@@ -85,29 +86,10 @@ void TensorCollectives::broadcast_(torch::Tensor& tensor, int source) {
 }
 
 void TensorCollectives::broadcast_whole(const torch::Tensor& tensor, int source) {
-  if (!transport_->shares_once()) return broadcast_in_a_tree(tensor, source);
+  if (!transport_->shares_once()) return broadcast_in_a_tree(*transport_, tensor, source);
   const SharedBytes shared{source, tensor.nbytes(), kBroadcastTag, tensor.const_data_ptr(),
                            std::vector<void*>(transport_->size(), tensor.mutable_data_ptr())};
   share(*transport_, shared);
-}
-
-// Binomial: in each round, every rank that has the values gives them to one that has not.
-void TensorCollectives::broadcast_in_a_tree(const torch::Tensor& tensor, int source) {
-  const int rank = transport_->rank(), size = transport_->size();
-  const int distance = (rank - source + size) % size;
-  int reach = 1;
-  for (; reach <= distance; reach *= 2) {
-  }
-  Messages messages;
-  if (distance > 0) {
-    const int parent = (source + distance - reach / 2) % size;
-    messages.push_back(transport_->receive(tensor.mutable_data_ptr(), tensor.nbytes(), parent, kBroadcastTag));
-    transport_->wait_all(messages);
-  }
-  for (; distance + reach < size; reach *= 2)
-    messages.push_back(
-        transport_->send(tensor.const_data_ptr(), tensor.nbytes(), (source + distance + reach) % size, kBroadcastTag));
-  transport_->wait_all(messages);
 }
 
 std::vector<torch::Tensor> TensorCollectives::all_gather(const torch::Tensor& tensor, const std::string& purpose) {

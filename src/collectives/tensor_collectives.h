@@ -34,7 +34,6 @@ class TensorCollectives {
  private:
   bool begin(const std::string& purpose, size_t bytes, const SharedBytes& first);
   void broadcast_whole(const torch::Tensor& tensor, int source);
-  void broadcast_in_a_tree(const torch::Tensor& tensor, int source);
 
   Transport* transport_;
   CallFacts* facts_ = nullptr;  // of the next operation

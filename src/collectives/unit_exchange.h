@@ -26,8 +26,7 @@ class UnitExchange final : public UnitCollectives {
   ~UnitExchange() override;
 
   Capabilities capabilities() const override {
-    return {
-        .into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = true, .joins = true, .sums_in_place = true};
+    return {.into_buffer = has_peers(), .one_sided = !has_peers(), .any_order = true, .joins = true};
   }
   torch::Tensor shard() const override { return shard_; }
   UnitBytes bytes() const override { return {}; }

@@ -256,16 +256,16 @@ bool Model::any_rank_has_batch(bool here) {
   return parts_.driver.any_rank_has_batch(here);
 }
 
-void Model::begin_trace() {
+void Model::begin_trace(std::function<report::MemorySample()> memory) {
   const std::lock_guard lock(parts_.mutex);
   FSDP_CHECK(!parts_.recorder.traced(), "trace: the model is traced already. Write or destroy that trace first.");
-  parts_.recorder.begin_trace();
+  parts_.recorder.begin_trace(std::move(memory));
   for (int id = 0; id < static_cast<int>(parts_.units.size()); ++id) {
     if (parts_.driver.gathers_for_next(id)) parts_.recorder.begins(Activity::Gather, id);
   }
 }
 
-std::vector<report::Span> Model::end_trace() {
+report::Recorded Model::end_trace() {
   const std::lock_guard lock(parts_.mutex);
   return parts_.recorder.end_trace();
 }

@@ -135,8 +135,9 @@ class Model {
   void backward_without_batch();
 
   // ShardedModel::trace. One at a time: throws Error otherwise.
-  void begin_trace();
-  std::vector<report::Span> end_trace();
+  // `memory`: as report::Timeline's; it is called with the lock.
+  void begin_trace(std::function<report::MemorySample()> memory = nullptr);
+  report::Recorded end_trace();
 
  private:
   friend class FullScope;

@@ -9,14 +9,13 @@
 #include "engine/same_model.h"
 #include "interpose/piece_storage.h"
 #include "interpose/stored_activations.h"
+#include "schedule/strategies.h"
 
 namespace fsdp::engine {
 
 namespace {
 
 using schedule::FullUntil;
-
-constexpr int kSharedGradientBuffers = 4;  // of the largest unit's size; no_sync may need more
 
 Units make_units(const ModelSpec& spec, const std::shared_ptr<interpose::Link>& link,
                  std::vector<ShardedParameter>& parameters) {
@@ -30,14 +29,17 @@ Units make_units(const ModelSpec& spec, const std::shared_ptr<interpose::Link>& 
   return units;
 }
 
-// Units that stay full until the shards change may be used by some ranks only, so nothing of theirs is shared.
-schedule::Limits limits_of(const ModelSpec& spec) {
-  schedule::Limits limits{.units = static_cast<int>(spec.units.size()),
-                          .buffers = spec.buffers,
-                          .prefetch = spec.prefetch,
-                          .full_until = spec.full_until};
-  if (spec.full_until == FullUntil::ShardsChange) limits.gradient_buffers = limits.units;
-  return limits;
+schedule::Limits limits_of(const Units& units, const ModelSpec& spec) {
+  const bool sums_in_place = !units.empty() && units[0]->sums_in_place();
+  return schedule::limits_of(static_cast<int>(units.size()), spec.buffers, spec.prefetch, spec.full_until,
+                             sums_in_place);
+}
+
+// Buffers of the largest unit's size; those beyond, and where each unit has its own, have the unit's.
+int shared_gradient_buffers(const Units& units, const ModelSpec& spec) {
+  constexpr int kShared = 4;  // no_sync may need more
+  const bool sums_in_place = !units.empty() && units[0]->sums_in_place();
+  return sums_in_place && spec.full_until == FullUntil::ShardsChange ? 0 : kShared;
 }
 
 buffers::Arena arena_for(const Units& units, const ModelSpec& spec, collectives::Group& group) {
@@ -51,7 +53,7 @@ buffers::Arena arena_for(const Units& units, const ModelSpec& spec, collectives:
     staging = std::max(staging, unit->collectives->staging_numel(layout) * gradient_bytes);
   }
   const int shared = spec.full_until == FullUntil::BufferNeeded ? spec.buffers : 0;
-  const int shared_gradients = spec.full_until == FullUntil::ShardsChange ? 0 : kSharedGradientBuffers;
+  const int shared_gradients = shared_gradient_buffers(units, spec);
   const auto for_reductions = [&group](int64_t bytes) { return group.allocate(bytes); };
   const buffers::Allocate plain = buffers::allocate_plain(spec.device);
   return {buffers::Pool(shared, full, plain), buffers::Pool(shared_gradients, gradients, for_reductions),
@@ -83,7 +85,7 @@ Parts::Parts(ModelSpec spec)
       performer(units, *spec.group, recorder, gradients, readers, activation_budget,
                 arena_for(units, spec, *spec.group), spec.shard_backing),
       peers(*spec.group, recorder, buffers, activation_budget),
-      driver(facts_of(units, spec.shards, *spec.group), limits_of(spec), performer, gradients, peers,
+      driver(facts_of(units, spec.shards, *spec.group), limits_of(units, spec), performer, gradients, peers,
              {.changed = link->changed, .local_sums = link->local_sums}),
       parameter_writes(units, *spec.group, driver),
       backward(link) {

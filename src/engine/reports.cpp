@@ -21,13 +21,8 @@ void add_activations(const Parts& parts, MemoryReport& report) {
   }
 }
 
-}  // namespace
-
-MemoryReport memory_report(const Model& model) {
-  const ModelView view(model);
-  const Parts& parts = *view;
-  MemoryReport report;
-  add_activations(parts, report);
+// All but the activations.
+void add_state(const Parts& parts, MemoryReport& report) {
   for (const auto& unit : parts.units) {
     report.parameter_bytes += unit->shard_bytes();
     report.gradient_bytes += unit->sum.bytes();
@@ -42,6 +37,30 @@ MemoryReport memory_report(const Model& model) {
   report.full_gradient_bytes += arena.gradients.bytes() + arena.staging.bytes();
   report.optimizer_bytes = parts.optimizer_bytes;
   report.save_copy_bytes = parts.save_copy_bytes;
+}
+
+// Since the last call. Needs the model's lock.
+report::MemorySample memory_sample(const Parts& parts, const TraceOptions& options) {
+  MemoryReport state;
+  add_state(parts, state);
+  report::MemorySample sample{.parameters = state.parameter_bytes,
+                              .gradients = state.gradient_bytes,
+                              .optimizer = state.optimizer_bytes,
+                              .full_parameters = state.full_parameter_bytes,
+                              .full_gradients = state.full_gradient_bytes,
+                              .in_files = state.offloaded_bytes,
+                              .activations = parts.activations.count()->take_traced_peak()};
+  if (options.tensor_bytes) sample.other_tensors = options.tensor_bytes();
+  return sample;
+}
+
+}  // namespace
+
+MemoryReport memory_report(const Model& model) {
+  const ModelView view(model);
+  MemoryReport report;
+  add_activations(*view, report);
+  add_state(*view, report);
   return report;
 }
 
@@ -128,12 +147,14 @@ report::UnitFacts facts_of(const Parts& parts, int id) {
 
 }  // namespace
 
-void add_trace(report::RunningTrace& trace, const std::shared_ptr<Model>& model) {
-  model->begin_trace();
+void add_trace(report::RunningTrace& trace, const std::shared_ptr<Model>& model, const TraceOptions& options) {
+  const Parts& parts = *ModelView(*model);  // which hold the recorder that calls
+  model->begin_trace([&parts, options] { return memory_sample(parts, options); });
   trace.add([model] {
     std::vector<std::string> units;
     for (const auto& unit : model->units()) units.push_back(unit->name);
-    return report::named_spans(model->end_trace(), units);
+    const report::Recorded recorded = model->end_trace();
+    return report::TracePart{report::named_spans(recorded.spans, units), report::counted_bytes(recorded.memory)};
   });
 }
 
@@ -142,7 +163,6 @@ std::string schedule_text(const Model& model) {
   const Parts& parts = *view;
   const schedule::Schedule& schedule = parts.driver.schedule();
   const bool gathers_copy = !parts.units.empty() && !copies_nothing(*parts.units[0]);
-  const bool own_gradient_buffers = parts.strategy == Strategy::ShardOptimizer || parts.strategy == Strategy::NoShard;
   const auto waited = [&](Activity wait) { return parts.recorder.waited(wait).nanoseconds; };
   report::ScheduleFacts facts{.strategy = name_of(parts.strategy),
                               .ranks = parts.group->size(),
@@ -150,7 +170,7 @@ std::string schedule_text(const Model& model) {
                               .buffers = gathers_copy ? schedule.buffers() : 0,
                               .gradient_buffers = schedule.gradient_buffers(),
                               .tells_buffers = gathers_copy && schedule.shares_buffers(),
-                              .tells_gradient_buffers = parts.group->size() > 1 && !own_gradient_buffers,
+                              .tells_gradient_buffers = parts.group->size() > 1 && schedule.shares_gradient_buffers(),
                               .evaluation = schedule.evaluation().plan(),
                               .step = schedule.record().step(),
                               .steps = schedule.record().steps(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "fsdp/trace.h"
 #include "report/running_trace.h"
 
 namespace fsdp::engine {
@@ -18,8 +19,8 @@ CommunicationReport communication_report(const Model& model);
 std::string waits_for(const Model& model);
 // ShardedModel::gradients_not_finite
 std::vector<std::string> gradients_not_finite(const Model& model);
-// The model's spans are a part of the trace from now on. Throws Error where it is traced already.
-void add_trace(report::RunningTrace& trace, const std::shared_ptr<Model>& model);
+// The model's spans and memory are a part of the trace from now on. Throws Error where it is traced already.
+void add_trace(report::RunningTrace& trace, const std::shared_ptr<Model>& model, const TraceOptions& options);
 // ShardedModel::schedule
 std::string schedule_text(const Model& model);
 

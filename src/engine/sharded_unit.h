@@ -54,6 +54,10 @@ class ShardedUnit {
   torch::ScalarType dtype() const { return storage_->dtype(); }  // of full parameters
   torch::Device device() const { return device_; }               // the same
   bool is_divided() const { return layout.shards() > 1; }
+  // The tensor of the gradients can become their sum over ranks: it is fp32, and the shard is the whole unit.
+  bool sums_in_place() const {
+    return !is_divided() && gradients.dtype() == torch::kFloat32 && collectives->capabilities().sums_in_place;
+  }
   int64_t shard_bytes() const;  // in fp32 and, where that is another, in the dtype that is gathered
 
   const std::string name;

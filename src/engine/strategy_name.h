@@ -1,26 +1,17 @@
 // Strategies as messages and reports call them.
 #pragma once
 
+#include <cstddef>
+
 #include "base/error.h"
 #include "fsdp/options.h"
+#include "schedule/strategies.h"
 
 namespace fsdp {
 
 inline const char* name_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::FullShard:
-      return "FullShard";
-    case Strategy::ShardGradOp:
-      return "ShardGradOp";
-    case Strategy::ShardOptimizer:
-      return "ShardOptimizer";
-    case Strategy::NoShard:
-      return "NoShard";
-    case Strategy::HybridShard:
-      return "HybridShard";
-    case Strategy::HybridShardGradOp:
-      return "HybridShardGradOp";
-  }
+  const auto number = static_cast<size_t>(strategy);
+  if (number < schedule::kStrategies.size()) return schedule::kStrategies[number].name;
   throw_error(message_prefix() + fmt::format("shard: {} is not a strategy", static_cast<int>(strategy)));
 }
 

@@ -96,8 +96,7 @@ void TensorPerformer::write_gradient(int id, int parameter, torch::Tensor gradie
 }
 
 bool TensorPerformer::sums_in_place(const ShardedUnit& unit, int buffer) const {
-  return unit.collectives->capabilities().sums_in_place && !unit.is_divided() &&
-         unit.gradients.dtype() == torch::kFloat32 && !arena_.gradients.is_shared(buffer);
+  return unit.sums_in_place() && !arena_.gradients.is_shared(buffer);
 }
 
 void TensorPerformer::reduce(int id, int buffer) {

@@ -97,6 +97,7 @@ GradientAccumulator* accumulator_behind(const torch::Tensor& transposed) {
 }  // namespace
 
 torch::Tensor leaf_of(const Node& node) {
+  if (node.num_outputs() > 0) return {};  // most nodes
   if (const auto* ours = dynamic_cast<const GradientAccumulator*>(&node)) return ours->parameter();
   const auto* other = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
   return other != nullptr ? other->variable : torch::Tensor();

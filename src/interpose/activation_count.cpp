@@ -81,6 +81,11 @@ int64_t ActivationCount::take_peak() {
   return std::max(std::exchange(taken_peak_, 0), sum_);
 }
 
+int64_t ActivationCount::take_traced_peak() {
+  const std::lock_guard lock(mutex_);
+  return std::max(std::exchange(traced_peak_, 0), sum_);
+}
+
 void ActivationCount::keep(const void* storage, int64_t bytes, int unit) {
   const std::lock_guard lock(mutex_);
   Kept& kept = storages_[storage];
@@ -124,6 +129,7 @@ void ActivationCount::give_up(const void* storage) noexcept {
 // A sum is largest before something goes: looking at it there alone spares a copy for each tensor that comes.
 void ActivationCount::note_peak() {
   taken_peak_ = std::max(taken_peak_, sum_);
+  traced_peak_ = std::max(traced_peak_, sum_);
   if (sum_ <= peak_) return;
   peak_ = sum_;
   at_peak_ = now_;

@@ -49,6 +49,8 @@ class ActivationCount {
   void begin_peak();
   // The most bytes, of all units together, that there were since the last call.
   int64_t take_peak();
+  // The same for a trace, since the trace's last call.
+  int64_t take_traced_peak();
 
   // A storage is known by its address, which is unique until `give_up` was called as often.
   void keep(const void* storage, int64_t bytes, int unit);
@@ -77,6 +79,7 @@ class ActivationCount {
   std::vector<int64_t> now_, at_peak_;
   int64_t sum_ = 0, peak_ = 0;  // the peak so far, as it was noted last
   int64_t taken_peak_ = 0;      // since `take_peak`, as it was noted last
+  int64_t traced_peak_ = 0;     // since `take_traced_peak`
   int64_t elsewhere_ = 0, elsewhere_peak_ = 0;
   std::vector<Moment>* moments_;
   bool grew_ = false;  // since the last moment

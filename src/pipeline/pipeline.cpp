@@ -47,7 +47,7 @@ Tensors Pipeline::forward(const Tensors& inputs) { return runner_->forward(input
 
 double Pipeline::clip_grad_norm_(double max_norm, double norm_type) { return runner_->clip(max_norm, norm_type); }
 
-Trace Pipeline::trace() { return Trace(runner_->trace()); }
+Trace Pipeline::trace(const TraceOptions& options) { return Trace(runner_->trace(options)); }
 
 const PipelineReport& Pipeline::report() const { return runner_->report(); }
 

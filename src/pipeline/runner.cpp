@@ -217,13 +217,17 @@ double Runner::clip(double max_norm, double norm_type) {
   return optim::clip_gradients(pointers, max_norm, norm_type);
 }
 
-std::shared_ptr<report::RunningTrace> Runner::trace() {
+std::shared_ptr<report::RunningTrace> Runner::trace(const TraceOptions& options) {
   const ModelScopes models(root());
   auto trace = std::make_shared<report::RunningTrace>(name_of_rank(axis_, rank_),
                                                       /*alone=*/axis_.size() == 1 && models.ranks() == 1);
   times_->begin_trace();
-  trace->add([times = times_] { return times->end_trace(); });
-  for (const auto& model : models.all()) engine::add_trace(*trace, model);
+  trace->add([times = times_] { return report::TracePart{.spans = times->end_trace()}; });
+  TraceOptions of_model = options;
+  for (const auto& model : models.all()) {
+    engine::add_trace(*trace, model, of_model);
+    of_model.tensor_bytes = nullptr;  // they are not of one model: the first tells them
+  }
   return trace;
 }
 

@@ -23,7 +23,7 @@ class Runner {
   Tensors forward(const Tensors& inputs);
   double clip(double max_norm, double norm_type);
   const PipelineReport& report() const { return report_; }
-  std::shared_ptr<report::RunningTrace> trace();
+  std::shared_ptr<report::RunningTrace> trace(const TraceOptions& options);
 
  private:
   // A call of step or forward.

@@ -36,7 +36,7 @@ Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts&
       static_cast<int64_t>(own.fingerprint), sharded, static_cast<int64_t>(own.random_number)};
   const Tensors all = axis.all_gather(torch::tensor(facts, torch::kInt64));
   const auto name_of_rank = [&](int rank) { return pipeline::name_of_rank(axis, rank); };
-  const auto fact = [&](int rank, int index) { return all[rank][index].item<int64_t>(); };
+  const auto fact = [&](int rank, int index) { return all[rank].const_data_ptr<int64_t>()[index]; };
   bool any_sharded = false;
   for (int rank = 0; rank < axis.size(); ++rank) any_sharded |= fact(rank, 3) == kSharded;
   for (int rank = 0; rank < axis.size(); ++rank) {

@@ -1,5 +1,5 @@
 // The tags of a pipeline's messages (World::send). Between two ranks messages of one tag keep their order. A list of
-// tensors has two tags: one for its description, and the next for its tensors.
+// tensors has two tags: one for its first message, and the next for tensors that it has no room for.
 #pragma once
 
 namespace fsdp::pipeline {

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +16,12 @@
 #include "report/timeline.h"
 
 namespace fsdp::report {
+
+// The record of a traced model.
+struct Recorded {
+  std::vector<Span> spans;
+  std::vector<MemorySample> memory;
+};
 
 struct Waited {
   int64_t count = 0;
@@ -67,8 +74,15 @@ class Recorder {
   }
 
   bool traced() const { return timeline_ != nullptr; }
-  void begin_trace() { timeline_ = std::make_unique<Timeline>(); }
-  std::vector<Span> end_trace() { return std::exchange(timeline_, nullptr)->take(); }
+  // `memory`: as Timeline's.
+  void begin_trace(std::function<MemorySample()> memory = nullptr) {
+    timeline_ = std::make_unique<Timeline>(std::move(memory));
+  }
+  Recorded end_trace() {
+    const std::unique_ptr<Timeline> timeline = std::move(timeline_);
+    std::vector<Span> spans = timeline->take();  // ends the last computation
+    return {std::move(spans), timeline->take_memory()};
+  }
 
  private:
   static constexpr size_t kWaits = 6;

@@ -1,4 +1,4 @@
-// A trace that goes on: the parts of a rank's program that record spans.
+// A trace that goes on: the parts of a rank's program that record spans and memory.
 #pragma once
 
 #include <functional>
@@ -19,22 +19,22 @@ class RunningTrace {
 
   int rank() const { return rank_; }
   bool alone() const { return alone_; }
-  // A part that records from now on. `end` ends it and returns its spans.
-  void add(std::function<std::vector<NamedSpan>()> end) { ends_.push_back(std::move(end)); }
+  // A part that records from now on. `end` ends it and returns its record.
+  void add(std::function<TracePart()> end) { ends_.push_back(std::move(end)); }
+  // A span of the program itself.
+  void add(NamedSpan span) { own_.spans.push_back(std::move(span)); }
   // Ends all parts.
-  std::vector<NamedSpan> end() {
-    std::vector<NamedSpan> all;
-    for (const auto& end : std::exchange(ends_, {})) {
-      std::vector<NamedSpan> spans = end();
-      all.insert(all.end(), spans.begin(), spans.end());
-    }
+  std::vector<TracePart> end() {
+    std::vector<TracePart> all{std::exchange(own_, {})};
+    for (const auto& end : std::exchange(ends_, {})) all.push_back(end());
     return all;
   }
 
  private:
   int rank_;
   bool alone_;
-  std::vector<std::function<std::vector<NamedSpan>()>> ends_;
+  TracePart own_;
+  std::vector<std::function<TracePart()>> ends_;
 };
 
 }  // namespace fsdp::report

@@ -5,12 +5,25 @@
 
 namespace fsdp::report {
 
+Timeline::Timeline(std::function<MemorySample()> memory) : memory_(std::move(memory)) {
+  if (memory_) memory_();
+  looked_at_ = now();
+}
+
+void Timeline::look_at_memory() {
+  if (!memory_) return;
+  MemorySample sample = memory_();
+  sample.time = std::exchange(looked_at_, now());
+  samples_.push_back(sample);
+}
+
 void Timeline::computes(Activity activity, int unit, int64_t end) {
   if (computing_ && computing_->activity == activity && computing_->unit == unit) return;
   if (computing_) {
     computing_->end = end;
     spans_.push_back(*computing_);
   }
+  look_at_memory();
   computing_ = {activity, unit, now()};
 }
 
@@ -19,6 +32,7 @@ void Timeline::computes_nothing() {
   computing_->end = now();
   spans_.push_back(*computing_);
   computing_.reset();
+  look_at_memory();
 }
 
 // One that began before the trace did is not known.

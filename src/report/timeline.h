@@ -1,13 +1,17 @@
 // The times of a traced model, as spans of the steady clock.
 //
-// Computation lies between touches: from the first operator that takes a unit until one takes another. Knows neither
-// tensors nor files. Not for concurrent use.
+// Computation lies between touches: from the first operator that takes a unit until one takes another. Memory is looked
+// at between two computations. Knows neither tensors nor files. Not for concurrent use.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include "report/memory_sample.h"
 
 namespace fsdp::report {
 
@@ -45,6 +49,9 @@ inline int64_t now() {
 
 class Timeline {
  public:
+  // `memory` returns the memory since its last call, but for the time. Null: it is not looked at.
+  explicit Timeline(std::function<MemorySample()> memory = nullptr);
+
   // The computation so far ends at `end`, and this one begins now, unless it is that one.
   void computes(Activity activity, int unit, int64_t end);
   void computes_nothing();
@@ -54,8 +61,15 @@ class Timeline {
 
   // All that has ended, in the order of the ends.
   std::vector<Span> take();
+  // The memory from the beginning on, in order.
+  std::vector<MemorySample> take_memory() { return std::exchange(samples_, {}); }
 
  private:
+  void look_at_memory();
+
+  std::function<MemorySample()> memory_;
+  int64_t looked_at_ = 0;  // the time of the last look
+  std::vector<MemorySample> samples_;
   std::optional<Span> computing_;
   std::vector<Span> under_way_;
   std::vector<Span> spans_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <tuple>
 
 #include "base/rank_names.h"
@@ -52,8 +53,8 @@ Shown shown_as(Activity activity) {
 }
 
 // In the order in which they are shown; the rows of a kind are numbered from its first on, and 0 is no thread.
-constexpr std::array kRows = {kPipeline,   kPipelineWaits, kPipelineIdle, "forward", "backward",
-                              "optimizer", "waits",        "gather",      "reduce"};
+constexpr std::array kRows = {kProgram,   kPipeline,   kPipelineWaits, kPipelineIdle, "forward",
+                              "backward", "optimizer", "waits",        "gather",      "reduce"};
 constexpr int kRowsOfAKind = 1000;
 
 int first_row_of(const char* kind) {
@@ -70,6 +71,11 @@ class Rows {
     if (free == ends_.end()) free = ends_.insert(ends_.end(), 0);
     *free = span.end;
     return static_cast<int>(free - ends_.begin());
+  }
+  // In the first, with what it lies in.
+  int nest(const NamedSpan& span) {
+    ends_.assign(1, span.end);
+    return 0;
   }
   size_t count() const { return ends_.size(); }
 
@@ -107,28 +113,81 @@ std::vector<NamedSpan> named_spans(const std::vector<Span>& spans, const std::ve
   return named;
 }
 
-std::string trace_events(const std::vector<NamedSpan>& spans, int rank) {
+std::vector<CountedBytes> counted_bytes(const std::vector<MemorySample>& memory) {
+  std::vector<CountedBytes> counted;
+  for (const MemorySample& sample : memory) {
+    counted.push_back({.time = sample.time,
+                       .bytes = {{"parameters", sample.parameters},
+                                 {"gradients", sample.gradients},
+                                 {"optimizer", sample.optimizer},
+                                 {"full parameters", sample.full_parameters},
+                                 {"full gradients", sample.full_gradients},
+                                 {"activations", sample.activations}}});
+    auto& bytes = counted.back().bytes;
+    if (sample.other_tensors)
+      bytes.emplace_back("other tensors", std::max<int64_t>(0, *sample.other_tensors - sample.activations));
+    if (sample.in_files > 0) bytes.emplace_back("state in files", sample.in_files);
+  }
+  return counted;
+}
+
+namespace {
+
+std::vector<const NamedSpan*> sorted_spans(const std::vector<TracePart>& parts) {
+  std::vector<std::tuple<int64_t, int64_t, int, size_t, const NamedSpan*>> keys;
+  for (const TracePart& part : parts) {
+    // Those of equal times stay in the order in which they ended.
+    for (const NamedSpan& span : part.spans)
+      keys.emplace_back(span.begin, -span.end, first_row_of(span.row), keys.size(), &span);
+  }
+  std::ranges::sort(keys);
   std::vector<const NamedSpan*> sorted;
-  for (const NamedSpan& span : spans) sorted.push_back(&span);
-  std::ranges::sort(sorted, {}, [](const NamedSpan* span) {
-    return std::tuple(span->begin, -span->end, first_row_of(span->row), span);
-  });
+  for (const auto& key : keys) sorted.push_back(std::get<const NamedSpan*>(key));
+  return sorted;
+}
+
+// A counter for each part that has memory: "memory", "memory 2", ...
+void add_memory(const std::vector<TracePart>& parts, int rank, int64_t shift, Json& events) {
+  int number = 0;
+  for (const TracePart& part : parts) {
+    if (part.memory.empty()) continue;
+    const std::string name = ++number == 1 ? "memory" : fmt::format("memory {}", number);
+    for (const CountedBytes& counted : part.memory) {
+      Json bytes = Json::object();
+      for (const auto& [what, count] : counted.bytes) bytes[what] = count;
+      events.push_back({{"name", name},
+                        {"cat", "memory"},
+                        {"ph", "C"},
+                        {"ts", microseconds(counted.time + shift)},
+                        {"pid", rank},
+                        {"args", std::move(bytes)}});
+    }
+  }
+}
+
+}  // namespace
+
+std::string trace_events(const std::vector<TracePart>& parts, int rank, int64_t shift) {
+  const std::vector<const NamedSpan*> sorted = sorted_spans(parts);
   std::map<std::string, Rows> rows;
   Json events = Json::array();
   events.push_back(title("process_name", rank, 0, text_of_rank(rank)));
   events.push_back(order("process_sort_index", rank, 0, rank));
   for (const NamedSpan* one : sorted) {
     const NamedSpan& span = *one;
+    Rows& of_kind = rows[span.row];
+    const int place = span.row == std::string_view(kProgram) ? of_kind.nest(span) : of_kind.place(span);
     Json event = {{"name", span.name},
                   {"cat", span.row},
                   {"ph", "X"},
-                  {"ts", microseconds(span.begin)},
+                  {"ts", microseconds(span.begin + shift)},
                   {"dur", microseconds(span.end - span.begin)},
                   {"pid", rank},
-                  {"tid", first_row_of(span.row) + rows[span.row].place(span)}};
+                  {"tid", first_row_of(span.row) + place}};
     if (!span.facts.empty()) event["args"] = facts_of(span);
     events.push_back(std::move(event));
   }
+  add_memory(parts, rank, shift, events);
   for (const char* kind : kRows) {
     for (size_t i = 0; i < rows[kind].count(); ++i) {
       const int row = first_row_of(kind) + static_cast<int>(i);

@@ -70,14 +70,15 @@ class OpenMicroBatches {
   // The shards were written, as by a step. Micro-batches that had a backward are over. Others are kept over some more
   // writes, so that their backward is refused.
   void shards_written() {
-    constexpr int kWrites = 16;
     for (auto& [number, batch] : named_) ++batch.writes_since;
     std::erase_if(named_, [this](const auto& one) {
-      return (one.second.had_backward || one.second.writes_since > kWrites) && one.first != number_;
+      return (one.second.had_backward || one.second.writes_since > kWritesKept) && one.first != number_;
     });
   }
 
  private:
+  static constexpr int kWritesKept = 16;
+
   // A number that is used again after its backward, or after a write of the shards, is another micro-batch.
   void renew(int64_t writes) {
     if (present_->had_backward || is_outdated(writes)) *present_ = fresh();

@@ -208,8 +208,12 @@ void Reductions::repeat(Actions& actions) {
   }
 }
 
+// Ranks may have units in different buffers. All wait in the same order: a rank that waits for its device takes part in
+// nothing else meanwhile.
 void Reductions::wait_all(Actions& actions) {
-  for (UnitId unit : std::vector(occupants_)) {
+  std::vector<UnitId> units = occupants_;
+  std::ranges::sort(units);
+  for (UnitId unit : units) {
     if (unit >= 0) wait(unit, actions);
   }
 }

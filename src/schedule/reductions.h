@@ -20,7 +20,7 @@
 // use any units at any time.
 //
 // The end of a backward. The ranks exchange their `counts` and take the largest of each number. They begin the
-// reductions that are missing (`begin_next` until nothing comes), and `finish`.
+// reductions that are missing (`begin_next` until nothing comes), and `finish`, which waits for them in unit order.
 //
 // The class has so many members because each answer takes units, buffers and the present backward.
 #pragma once
@@ -85,6 +85,7 @@ class Reductions {
   void abandon(Actions& actions);
 
   int buffers() const { return static_cast<int>(occupants_.size()); }
+  bool shares_buffers() const { return shares_buffers_; }
 
  private:
   using State = UnitProgress::Gradients;

@@ -160,6 +160,7 @@ class Schedule {
   bool reduced(UnitId unit) const { return progress_[unit].reductions > 0; }
   int buffers() const { return residency_.buffers(); }
   int gradient_buffers() const { return reductions_.buffers(); }
+  bool shares_gradient_buffers() const { return reductions_.shares_buffers(); }
   const PeriodOrder& training() const { return training_; }
   const GivenOrder& given() const { return given_; }
   const PassOrder& evaluation() const { return evaluation_; }

@@ -42,6 +42,8 @@ uint64_t signals_in(const std::filesystem::path& status, const std::string& fiel
   return 0;
 }
 
+uint64_t bit_of(int signal) { return uint64_t{1} << (signal - 1); }
+
 }  // namespace
 
 std::string ProcessEnding::describe() const {
@@ -132,14 +134,16 @@ void RankProcess::signal(int number) {
   if (running()) kill(pid_, number);
 }
 
+bool RankProcess::catches(int number) const {
+  return (signals_in(fmt::format("/proc/{}/status", pid_), "SigCgt:") & bit_of(number)) != 0;
+}
+
 bool RankProcess::handles(int number) const {
-  const uint64_t bit = uint64_t{1} << (number - 1);
-  const std::filesystem::path process = fmt::format("/proc/{}", pid_);
-  if ((signals_in(process / "status", "SigCgt:") & bit) == 0) return false;
+  if (!catches(number)) return false;
   std::error_code gone;
-  for (std::filesystem::directory_iterator thread(process / "task", gone), end; !gone && thread != end;
-       thread.increment(gone)) {
-    if ((signals_in(thread->path() / "status", "SigBlk:") & bit) == 0) return true;
+  for (std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", pid_), gone), end;
+       !gone && thread != end; thread.increment(gone)) {
+    if ((signals_in(thread->path() / "status", "SigBlk:") & bit_of(number)) == 0) return true;
   }
   return false;
 }

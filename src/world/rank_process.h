@@ -54,7 +54,8 @@ class RankProcess {
   bool reap();    // whether it has ended
   void wait();    // until it has
   void signal(int number);
-  bool handles(int number) const;  // whether it has a handler for that signal, and a thread that does not block it
+  bool catches(int number) const;  // whether it has a handler for that signal
+  bool handles(int number) const;  // and a thread that does not block it
 
  private:
   bool end(int options);

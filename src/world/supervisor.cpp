@@ -173,12 +173,10 @@ void Supervisor::read_signals() {
   while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const auto number = static_cast<int>(info.ssi_signo);
     const bool is_for_handlers = number == SIGUSR1 || number == SIGUSR2;
-    if (is_for_handlers && anybody_handles(number)) {
-      pass_on(number);
-    } else if (is_for_handlers && !anything_running() && is_handled_here(number)) {
-      kept_.push_back(number);
-    } else {
+    if (!is_for_handlers || !(anybody_handles(number) || is_handled_here(number))) {
       interrupt(number);
+    } else if (!pass_on(number)) {
+      kept_.push_back(number);
     }
   }
 }
@@ -188,10 +186,16 @@ bool Supervisor::anybody_handles(int number) const {
                      [&](const auto& rank) { return rank->running() && rank->handles(number); });
 }
 
-// It would kill a rank that has no handler.
-void Supervisor::pass_on(int number) {
-  for (auto& rank : ranks_)
-    if (rank->running() && rank->handles(number)) rank->signal(number);
+// It would kill a rank that has no handler. A rank that blocks the signal, as each does while it starts, takes it
+// later.
+bool Supervisor::pass_on(int number) {
+  bool passed = false;
+  for (auto& rank : ranks_) {
+    if (!rank->running() || !rank->catches(number)) continue;
+    rank->signal(number);
+    passed = true;
+  }
+  return passed;
 }
 
 // Who asks a whole group of processes, as a terminal does, may ask this one by itself as well, at once. A later signal

@@ -4,9 +4,10 @@
 // output and errors on, ends all of them when one fails or the user interrupts, and leaves no process behind. While it
 // runs, SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read from a descriptor (but a SIGHUP that was
 // ignored, as under nohup), SIGPIPE is ignored, and SIGCHLD is not. In the ranks, and when it is destroyed, all are as
-// before. A SIGUSR1 or SIGUSR2 goes to the ranks that handle it. After their end it is kept for this process's own
-// handler. It waits only for the ends of ranks: it serves signals and deaths even if its output is not read. Time in
-// which the job was stopped as a whole does not count.
+// before. A SIGUSR1 or SIGUSR2 goes to the ranks that handle it, also if they block it while this process has a
+// handler: they are starting. After their end it is kept for this process's own handler. It waits only for the ends of
+// ranks: it serves signals and deaths even if its output is not read. Time in which the job was stopped as a whole does
+// not count.
 //
 // It has so many functions because one loop serves output, signals, deaths and deadlines, and each event may change
 // the phase of the job.
@@ -82,7 +83,7 @@ class Supervisor {
   void signal_all(int number);
   void interrupt(int number);
   bool anybody_handles(int number) const;
-  void pass_on(int number);
+  bool pass_on(int number);  // whether any rank has a handler for it
   bool anything_running() const;
   JobEnding ending() const;
   std::string describe_failure() const;

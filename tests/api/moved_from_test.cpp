@@ -166,7 +166,9 @@ TEST(MovedFrom, Scopes) {
     }
     {
       Trace trace = sharded.trace(), moved = std::move(trace);
-      expect_refused("Trace", {{"write", [&] { trace.write(scratch.path() / "a.json"); }}});
+      expect_refused("Trace", {{"write", [&] { trace.write(scratch.path() / "a.json"); }},
+                               {"add", [&] { trace.add("step", {}, {}); }},
+                               {"events", [&] { trace.events(); }}});
       moved.write(scratch.path() / "a.json");
     }
     AdamW optimizer(sharded);

@@ -1,5 +1,7 @@
 // fsdp-train with the tests' device preloaded: it trains to its end with each of its options, reads nothing that lies
 // on the device, and waits where it has to (FSDP_TEST_DEVICE_CHECK).
+#include <fmt/format.h>
+#include <fsdp/plan.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -8,6 +10,9 @@
 #include <fstream>
 
 #include "apps/fsdp-train/train_program.h"
+#include "planning/model_parts.h"
+#include "planning/planned_activations.h"
+#include "planning/planned_sharding.h"
 
 namespace {
 
@@ -86,6 +91,58 @@ TEST_F(TrainerOnDevice, ComparesThePlanWithTheMemoryOfTheGpu) {
   unsetenv("FSDP_TEST_DEVICE_MEMORY");
   const Ending planned = run_train("--dry-run --width 32 --layers 2 --heads 2");
   EXPECT_THAT(planned.output, AllOf(HasSubstr("memory of GPUs      fits: "), HasSubstr("passes of 1 and of 2 layers")));
+}
+
+// A run of rank 0, of 1 or 2 ranks with a GPU each, beside its plan.
+struct PlannedOnGpus {
+  trainer::RunOptions options;
+  std::string arguments;
+
+  fsdp::plan::StateMemory state() const {
+    return state_memory(trainer::parts_of(options).units, planned_sharding(options, 1, /*on_gpus=*/true)).front();
+  }
+  double activations() const { return planned_activations(options, /*on_gpus=*/true).in_memory; }
+};
+
+PlannedOnGpus planned_on_gpus(int64_t ranks, const char* strategy, const char* dtype, const char* recomputation) {
+  PlannedOnGpus run;
+  run.options.model = {.vocabulary = 256, .context = 32, .width = 64, .layers = 3, .heads = 2};
+  run.options.ranks = ranks;
+  run.options.batch = 2;
+  run.options.no_save = true;
+  run.options.strategy = strategy;
+  run.options.param_dtype = dtype;
+  run.options.activation_checkpoint = recomputation;
+  run.arguments = fmt::format(
+      "--context 32 --width 64 --layers 3 --heads 2 --batch 2 --steps 3 --no-save --ranks {} --strategy {} "
+      "--param-dtype {} --activation-checkpoint {}",
+      ranks, strategy, dtype, recomputation);
+  return run;
+}
+
+// State and buffers to the byte, activations within a hundredth.
+TEST_F(TrainerOnDevice, HoldsTheMemoryThatWasPlanned) {
+  std::vector<PlannedOnGpus> runs = {planned_on_gpus(1, "full-shard", "fp32", "none"),
+                                     planned_on_gpus(1, "full-shard", "bf16", "none"),
+                                     planned_on_gpus(1, "full-shard", "fp32", "selective")};
+  for (const char* strategy : trainer::kStrategies) runs.push_back(planned_on_gpus(2, strategy, "bf16", "all"));
+  setenv("FSDP_TEST_DEVICES", "2", 1);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    SCOPED_TRACE(runs[i].arguments);
+    const std::string run = "run" + std::to_string(i);
+    const Ending ending = run_command(FSDP_TRAIN_ON_DEVICE " " + tiny_arguments(run, runs[i].arguments));
+    ASSERT_EQ(ending.code, 0) << ending.output;
+    const nlohmann::json found = metrics_of(folder_ / run).back()["memory"];
+    const fsdp::plan::StateMemory planned = runs[i].state();
+    EXPECT_EQ(found["parameters"], planned.parameters);
+    EXPECT_EQ(found["optimizer"], planned.optimizer);
+    EXPECT_EQ(found["full parameters"], planned.full_parameters);
+    EXPECT_EQ(found["full gradients"], planned.full_gradients);
+    // One rank's own come while activations go.
+    EXPECT_EQ(found["gradients"], runs[i].options.ranks == 1 ? 0 : planned.gradients);
+    EXPECT_NEAR(found["activations"], runs[i].activations(), 0.01 * runs[i].activations());
+  }
+  unsetenv("FSDP_TEST_DEVICES");
 }
 
 TEST_F(TrainerOnDevice, HasTheSameBitsHoweverItSavesMemory) {

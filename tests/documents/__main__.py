@@ -9,6 +9,10 @@
   words           tools/check_words.py finds hard words, and no new ones here
   every_command   every command of a page is run by a test, or a table says why not
   drawings        pictures of tools/draw_*.py are those that the commands draw now:   --build FOLDER is a build
+  simulator       tables of docs/simulator.md are those of the simulation: --build FOLDER has the program
+  scaling         outputs in docs/scaling.md are those of fsdp-plan:   --build FOLDER has the program
+  arithmetic      tables of docs/arithmetic.md are those of fsdp-plan:   --build FOLDER has the program
+  strategies      the table of docs/strategies.md is that of fsdp-plan: --build FOLDER has the program
   pictures        pictures of terminals show what the program prints:   --build FOLDER has the programs
   flags           every flag of fsdp-train that a page names exists:   --build FOLDER has the program
   list            the pages whose commands are run
@@ -22,6 +26,7 @@ import sys
 
 from documents import cluster, commands, drawings, environment, every_command, figures, flags, links, pictures
 from documents import quotations, rows, tables, test_names, words
+from documents.written import Written
 
 CHECKS = {
     "links": links,
@@ -34,6 +39,11 @@ CHECKS = {
     "every_command": every_command,
 }
 
+# With the folder of a build.
+BUILT = {"drawings": drawings, "flags": flags, "pictures": pictures} | {
+    name: Written(f"write_{name}.py") for name in ("arithmetic", "scaling", "simulator", "strategies")
+}
+
 
 def report(problems):
     problems = list(problems)
@@ -44,7 +54,7 @@ def report(problems):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=[*CHECKS, "drawings", "pictures", "flags", "list", "commands", "cluster"])
+    parser.add_argument("check", choices=[*CHECKS, *BUILT, "list", "commands", "cluster"])
     parser.add_argument("page", nargs="?")
     parser.add_argument("--build", type=pathlib.Path, help="the folder of a build, with apps/ and examples/")
     arguments = parser.parse_args()
@@ -53,12 +63,8 @@ def main():
     if arguments.check == "list":
         print("\n".join(tables.RUN))
         return 0
-    if arguments.check == "drawings":
-        return report(drawings.problems(arguments.build.resolve()))
-    if arguments.check == "pictures":
-        return report(pictures.problems(arguments.build.resolve()))
-    if arguments.check == "flags":
-        return report(flags.problems(arguments.build.resolve()))
+    if arguments.check in BUILT:
+        return report(BUILT[arguments.check].problems(arguments.build.resolve()))
     if arguments.check == "commands":
         return report(commands.problems(arguments.page, arguments.build.resolve()))
     return report(cluster.problems(arguments.build.resolve()))

@@ -10,9 +10,16 @@ from documents import pages
 # By command: its arguments, and the file or folder under docs/pictures that it draws. BUILD is the folder of a build,
 # OUTPUT the place to draw to.
 DRAWN = {
+    "draw_broadcasts.py": (["OUTPUT"], "broadcasts.svg"),
     "draw_collectives.py": (["OUTPUT"], "collectives"),
     "draw_divisions.py": (["OUTPUT"], "divisions.svg"),
+    "draw_failover.py": (["OUTPUT"], "failover.svg"),
+    "draw_give_way.py": (["OUTPUT"], "give_way.svg"),
+    "draw_scaling.py": (["BUILD", "OUTPUT"], "scaling.svg"),
     "draw_schedules.py": (["BUILD", "OUTPUT"], "schedules.svg"),
+    "draw_steps.py": (["OUTPUT"], "steps"),
+    "draw_unit.py": (["OUTPUT"], "unit.svg"),
+    "draw_zero.py": (["BUILD", "OUTPUT"], "zero.svg"),
 }
 
 # Commands whose pictures show a run, with the reason.

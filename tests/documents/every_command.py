@@ -8,7 +8,7 @@ from documents import pages, tables
 # A line of a block without a language that is a command all the same.
 COMMAND = re.compile(
     r"^(\$ |scripts/|tools/|bench/run|build/|cmake |ctest |git |FSDP_\w+=|export |program=|"
-    r"(fsdp-train|torchrun|mpirun|srun|sbatch|python3|jq|tensorboard)( |$))"
+    r"(fsdp-train|fsdp-plan|torchrun|mpirun|srun|sbatch|python3|jq|tensorboard)( |$))"
 )
 CLUSTER = "docs/cluster.md"
 

@@ -15,6 +15,7 @@ from documents import commands, pages
 
 REMEDY = "tools/make_pictures makes it anew"
 STEPS = 12
+STEPS_OF_KILLED = 48  # it still runs when its first checkpoint has been seen
 
 # Lines that a run prints only sometimes.
 SOMETIMES = re.compile(r"^step 0: (MFU|training waited|rank 0 is slow)")
@@ -81,5 +82,5 @@ def problems(build):
         sources = sorted((pages.ROOT / "apps").rglob("*.cpp"))
         (folder / "kjv.txt").write_text("".join(source.read_text(encoding="utf-8") for source in sources))
         make_pictures.prepare(folder)
-        yield from picture_problems("killed.svg", make_pictures.plain(make_pictures.survive(folder, STEPS)))
+        yield from picture_problems("killed.svg", make_pictures.plain(make_pictures.survive(folder, STEPS_OF_KILLED)))
         yield from picture_problems("terminal.svg", make_pictures.plain(make_pictures.train(folder, STEPS)))

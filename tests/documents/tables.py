@@ -7,13 +7,17 @@ A command is named by its page and by a part of its text. An entry that fits no 
 RUN = [
     "README.md",
     "docs/after_the_loop.md",
+    "docs/arithmetic.md",
     "docs/determinism.md",
     "docs/faq.md",
     "docs/formats.md",
     "docs/install.md",
     "docs/metrics.md",
+    "docs/planning.md",
     "docs/reference/README.md",
+    "docs/scaling.md",
     "docs/security.md",
+    "docs/simulator.md",
     "docs/strategies.md",
     "docs/tips.md",
     "docs/tracing.md",
@@ -47,6 +51,13 @@ INSTEAD = {
     },
     "docs/determinism.md": {"--steps 50": "--steps 3"},
     "docs/formats.md": {"run/step-300": "run/step-2"},
+    "docs/planning.md": {
+        "calibrate --output": "calibrate --quick --output",
+        "--text book.txt --model gpt2-mini --ranks 2": (
+            "--text recipes --model gpt2-tiny --ranks 2 --steps 1 --sample-length 8"
+        ),
+    },
+    "docs/simulator.md": {"calibrate --output": "calibrate --quick --output"},
     "docs/trainer.md": {
         "gen1:1-rev22:21": "gen1:1-gen50:26",
         "--ranks 2\n": "--ranks 2 --steps 4 --sample-length 8\n",
@@ -64,6 +75,9 @@ INSTEAD = {
     "docs/trainer_options.md": {
         "--text book.txt --model gpt2-mini --ranks 8": (
             "--text recipes --model gpt2-tiny --ranks 8 --steps 1 --batch 1 --sample-length 8"
+        ),
+        "--text book.txt --model gpt2-mini --ranks 2": (
+            "--text recipes --model gpt2-tiny --ranks 2 --steps 1 --sample-length 8"
         ),
     },
     "docs/trainer_going_on.md": {

@@ -72,18 +72,22 @@ CommunicationReport third_step(const TestModel& model, ShardedModel& sharded, Wo
 
 TableRow row(std::string name, const Make& make, const Backwards& backwards = one, bool planned = true) {
   return {std::move(name),
-          [=](World& world, const Options& options) {
+          [=](World& world, const Options& options, const RowObserver& observer) {
             const TestModel model = make();
             auto sharded = shard(*model.module, world, options);
-            return third_step(model, sharded, world, backwards);
+            observer.begins(sharded);
+            const CommunicationReport report = third_step(model, sharded, world, backwards);
+            observer.ends(sharded);
+            return report;
           },
           planned};
 }
 
 // A step of the discriminator, then one of the generator.
-CommunicationReport third_step_of_a_gan(World& world, const Options& options) {
+CommunicationReport third_step_of_a_gan(World& world, const Options& options, const RowObserver& observer) {
   Gan gan;
   auto generator = shard(*gan.generator, world, options), discriminator = shard(*gan.discriminator, world, options);
+  for (ShardedModel* model : {&generator, &discriminator}) observer.begins(*model);
   AdamW of_generator(generator), of_discriminator(discriminator);
   CommunicationReport before;
   const auto both = [&] { return generator.communication() + discriminator.communication(); };
@@ -97,17 +101,21 @@ CommunicationReport third_step_of_a_gan(World& world, const Options& options) {
     of_generator.zero_grad();
     of_discriminator.zero_grad();
   }
+  for (ShardedModel* model : {&generator, &discriminator}) observer.ends(*model);
   return both() - before;
 }
 
 // After the runs in which TorchScript compiles it.
-CommunicationReport third_step_of_a_script(World& world, const Options& options) {
+CommunicationReport third_step_of_a_script(World& world, const Options& options, const RowObserver& observer) {
   torch::jit::Module module = make_scripted();
   const TestModel model = as_native(module);
   auto sharded = shard(module, world, options);
+  observer.begins(sharded);
   warm_up(module);
   sharded.zero_grad();
-  return third_step(model, sharded, world, one);
+  const CommunicationReport report = third_step(model, sharded, world, one);
+  observer.ends(sharded);
+  return report;
 }
 
 void freeze(torch::nn::Module& module, const std::vector<std::string>& patterns, bool frozen = true) {

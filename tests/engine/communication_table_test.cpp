@@ -38,7 +38,7 @@ std::vector<Column> columns() {
 }
 
 std::string count(const TableRow& row, const Options& options, World& world) {
-  const CommunicationReport report = row.third_step(world, options);
+  const CommunicationReport report = row.third_step(world, options, {});
   if (row.planned) {
     EXPECT_EQ(report.late_gradients, 0) << row.name;
     EXPECT_EQ(report.foreseen_gathers, report.gathers) << row.name;

@@ -133,8 +133,11 @@ TEST(DeviceModel, RanksMayUseOtherUnits) {
   for (int ranks : {2, 4}) {
     run_ranks(ranks, [](World& world) {
       using enum schedule::FullUntil;
-      for (const auto& [shards, full_until] :
-           {std::pair(world.size(), BufferNeeded), {2, BufferNeeded}, {2, ShardsChange}, {1, ShardsChange}}) {
+      for (const auto& [shards, full_until] : {std::pair(world.size(), BufferNeeded),
+                                               {2, BufferNeeded},
+                                               {2, EndOfBackward},
+                                               {2, ShardsChange},
+                                               {1, ShardsChange}}) {
         SCOPED_TRACE(shards);
         const Training training{.steps = 5, .micro_batches = world.size()};
         const TestModel model = testing_models::make_experts();
@@ -325,24 +328,23 @@ struct MemoryOfStrategy {
 
 // `buffers`: for gradients, G there.
 std::vector<MemoryOfStrategy> formulas(const engine::Units& units, int ranks, int64_t buffers) {
-  int64_t full = 0, largest = 0, gradients = 0, largest_gradients = 0;
+  int64_t full = 0, largest = 0, largest_gradients = 0;
   for (const auto& unit : units) {
     full += unit->layout.full_numel();
     largest = std::max(largest, unit->layout.full_numel());
-    gradients += unit->sum.gradient_layout().full_numel();
     largest_gradients = std::max(largest_gradients, unit->sum.gradient_layout().full_numel());
   }
   using enum schedule::FullUntil;
   const int64_t few = buffers * largest_gradients;
   std::vector<MemoryOfStrategy> all{{"FullShard", BufferNeeded, ranks, 2 * largest, few},
                                     {"ShardGradOp", EndOfBackward, ranks, full, few},
-                                    {"ShardOptimizer", ShardsChange, ranks, full, gradients},
-                                    {"NoShard", ShardsChange, 1, 0, gradients},
+                                    {"ShardOptimizer", ShardsChange, ranks, full, few},
+                                    {"NoShard", ShardsChange, 1, 0, few},
                                     {"HybridShard of 1", BufferNeeded, 1, 0, few}};
   if (ranks == 4) {
     all.push_back({"HybridShard of 2", BufferNeeded, 2, 2 * largest, few});
     all.push_back({"HybridShardGradOp of 2", EndOfBackward, 2, full, few});
-    all.push_back({"ShardOptimizer of 2", ShardsChange, 2, full, gradients});
+    all.push_back({"ShardOptimizer of 2", ShardsChange, 2, full, few});
   }
   return all;
 }

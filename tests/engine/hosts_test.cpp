@@ -100,7 +100,7 @@ TEST(OnHosts, OneRankOnEachHost) {
 
 // The sizes that docs/memory.md computes with, in elements.
 struct Sizes {
-  int64_t all = 0, largest = 0, gradients = 0, largest_gradients = 0, staging = 0, largest_staging = 0;
+  int64_t all = 0, largest = 0, largest_gradients = 0, largest_staging = 0;
 };
 
 Sizes sizes_of(ShardedModel& sharded, const World& world) {
@@ -109,19 +109,17 @@ Sizes sizes_of(ShardedModel& sharded, const World& world) {
     const layout::GradientLayout& gradients = unit->sum.gradient_layout();
     sizes.all += unit->layout.full_numel();
     sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
-    sizes.gradients += gradients.full_numel();
     sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
     // The slices of the rank's counterparts on the other hosts.
     int64_t staging = -gradients.slice_of(world.rank()).numel();
     for (int rank = world.local_rank(); rank < world.size(); rank += world.local_size())
       staging += gradients.slice_of(rank).numel();
-    sizes.staging += staging;
     sizes.largest_staging = std::max(sizes.largest_staging, staging);
   }
   return sizes;
 }
 
-void expect_memory(World& world, const Choice& choice, int64_t shards, bool keeps_all_gradients) {
+void expect_memory(World& world, const Choice& choice, int64_t shards) {
   SCOPED_TRACE(choice.name);
   auto model = testing_models::model_kinds()[1].make();  // no tied parameters
   auto sharded = shard(*model.module, world, choice.options);
@@ -139,19 +137,18 @@ void expect_memory(World& world, const Choice& choice, int64_t shards, bool keep
   const int64_t kept = fetches ? 4 * (sizes.all / world.local_size() - sizes.all / shards) : 0;
   const int64_t buffers = world.local_rank() == 0 ? 4 * choice.options.buffers * sizes.largest : 0;
   EXPECT_EQ(memory.full_parameter_bytes, keeps ? kept : buffers);
-  EXPECT_EQ(memory.full_gradient_bytes, keeps_all_gradients ? 4 * (sizes.gradients + sizes.staging)
-                                                            : 8 * (sizes.largest_gradients + sizes.largest_staging));
+  EXPECT_EQ(memory.full_gradient_bytes, 2 * 4 * (sizes.largest_gradients + sizes.largest_staging));
 }
 
 TEST(OnHosts, MemoryFollowsTheFormula) {
   run_on_hosts({}, [](World& world) {
-    expect_memory(world, grouped(Strategy::FullShard, 0), 4, false);
-    expect_memory(world, {"three buffers", {.buffers = 3, .prefetch = 2}}, 4, false);
-    expect_memory(world, {"full on each host", {.full_on_each_host = true}}, 4, false);
-    expect_memory(world, grouped(Strategy::ShardGradOp, 0), 4, false);
-    expect_memory(world, grouped(Strategy::ShardOptimizer, 0), 4, true);
-    expect_memory(world, grouped(Strategy::HybridShard, 0), 2, false);
-    expect_memory(world, grouped(Strategy::NoShard, 0), 1, true);
+    expect_memory(world, grouped(Strategy::FullShard, 0), 4);
+    expect_memory(world, {"three buffers", {.buffers = 3, .prefetch = 2}}, 4);
+    expect_memory(world, {"full on each host", {.full_on_each_host = true}}, 4);
+    expect_memory(world, grouped(Strategy::ShardGradOp, 0), 4);
+    expect_memory(world, grouped(Strategy::ShardOptimizer, 0), 4);
+    expect_memory(world, grouped(Strategy::HybridShard, 0), 2);
+    expect_memory(world, grouped(Strategy::NoShard, 0), 1);
   });
 }
 

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Strategies, ::testing::Values(1, 2, 3, 4), ::tes
 // The sizes that docs/memory.md computes with, in elements.
 struct BufferSizes {
   int64_t shards = 0, full = 0, largest = 0, pieces = 0;
-  int64_t sums = 0, gradients = 0, largest_gradients = 0, slices = 0, largest_slice = 0;
+  int64_t sums = 0, largest_gradients = 0, largest_slice = 0;
 };
 
 BufferSizes buffer_sizes_of(ShardedModel& sharded, int rank) {
@@ -72,9 +72,7 @@ BufferSizes buffer_sizes_of(ShardedModel& sharded, int rank) {
     sizes.full += unit->layout.full_numel();
     sizes.largest = std::max(sizes.largest, unit->layout.full_numel());
     sizes.sums += gradients.shard_of(rank).numel();
-    sizes.gradients += gradients.full_numel();
     sizes.largest_gradients = std::max(sizes.largest_gradients, gradients.full_numel());
-    sizes.slices += gradients.slice_of(rank).numel();
     sizes.largest_slice = std::max(sizes.largest_slice, gradients.slice_of(rank).numel());
   }
   for (const auto& parameter : sharded.parameters()) sizes.pieces += parameter.piece.numel();
@@ -110,12 +108,11 @@ Options in_groups(Strategy strategy, int shard_group_size) {
 
 std::vector<Formula> formulas_over_gloo(const BufferSizes& sizes, int64_t peers) {
   const int64_t two = 2 * (sizes.largest_gradients + sizes.largest_slice * peers);
-  const int64_t all = sizes.gradients + sizes.slices * peers;
   return {{"FullShard", {}, 2 * sizes.largest, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, sizes.full, two},
-          {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, sizes.full, all},
-          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), sizes.full, all},
-          {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace + sizes.slices * peers},
+          {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, sizes.full, two},
+          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), sizes.full, two},
+          {"NoShard", {.strategy = Strategy::NoShard}, 0, two},
           {"HybridShard of 2", in_groups(Strategy::HybridShard, 2), 2 * sizes.largest, two},
           {"HybridShard of 1", in_groups(Strategy::HybridShard, 1), 0, two},
           {"HybridShardGradOp of 2", in_groups(Strategy::HybridShardGradOp, 2), sizes.full, two},
@@ -123,11 +120,11 @@ std::vector<Formula> formulas_over_gloo(const BufferSizes& sizes, int64_t peers)
 }
 
 std::vector<Formula> formulas_in_shared_memory(const BufferSizes& sizes) {
-  const int64_t two = 2 * sizes.largest_gradients, all = sizes.gradients;
+  const int64_t two = 2 * sizes.largest_gradients;
   return {{"FullShard", {}, 0, two},
           {"ShardGradOp", {.strategy = Strategy::ShardGradOp}, 0, two},
-          {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, all},
-          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), 0, all},
+          {"ShardOptimizer", {.strategy = Strategy::ShardOptimizer}, 0, two},
+          {"ShardOptimizer of 2", in_groups(Strategy::ShardOptimizer, 2), 0, two},
           {"NoShard", {.strategy = Strategy::NoShard}, 0, kInPlace},
           {"HybridShard of 2", in_groups(Strategy::HybridShard, 2), 0, two},
           {"HybridShard of 1", in_groups(Strategy::HybridShard, 1), 0, two},

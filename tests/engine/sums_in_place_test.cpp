@@ -1,4 +1,4 @@
-// Sums of gradients that take the place of the gradients, where the shard is the whole unit.
+// Sums of gradients that take the place of the gradients: in shared memory, where the shard is the whole unit.
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
@@ -36,18 +36,11 @@ testing_models::Weights train_alone() {
   return unsharded.weights();
 }
 
-class SumsInPlace : public ::testing::TestWithParam<std::string> {
- protected:
-  void on_ranks(const std::function<void(World&)>& body) {
-    LaunchOptions options;
-    options.backend = GetParam();
-    run_ranks(kRanks, body, options);
-  }
-};
+void in_shared_memory(const std::function<void(World&)>& body) { run_ranks(kRanks, body, {.backend = "shm"}); }
 
-TEST_P(SumsInPlace, HaveTheBitsOfOneProcessForAnyMicroBatches) {
+TEST(SumsInPlace, HaveTheBitsOfOneProcessForAnyMicroBatches) {
   const testing_models::Weights expected = train_alone();
-  on_ranks([&](World& world) {
+  in_shared_memory([&](World& world) {
     const auto model = make_gpt();
     auto sharded = shard(*model.module, world, kReplicas);
     AdamW optimizer(sharded, {.lr = kRate});
@@ -63,30 +56,26 @@ TEST_P(SumsInPlace, HaveTheBitsOfOneProcessForAnyMicroBatches) {
 }
 
 // A step that adds up micro-batches needs the gradients of the next ones beside the sum.
-TEST_P(SumsInPlace, NeedNoBuffersUntilMicroBatchesAreAddedUp) {
-  on_ranks([&](World& world) {
+TEST(SumsInPlace, NeedNoBuffersUntilMicroBatchesAreAddedUp) {
+  in_shared_memory([&](World& world) {
     const auto model = make_gpt();
     auto sharded = shard(*model.module, world, kReplicas);
-    int64_t used = 0, staging = 0;
-    for (const auto& unit : sharded.model().units()) {
-      const layout::GradientLayout& layout = unit->sum.gradient_layout();
-      used += 4 * layout.full_numel();
-      staging += 4 * unit->collectives->staging_numel(layout);
-    }
+    int64_t used = 0;
+    for (const auto& unit : sharded.model().units()) used += 4 * unit->sum.gradient_layout().full_numel();
     for (int step = 0; step < 2; ++step) {
       model.loss(world.rank()).backward();
       EXPECT_EQ(sharded.memory().gradient_bytes, used);
-      EXPECT_EQ(sharded.memory().full_gradient_bytes, staging);
+      EXPECT_EQ(sharded.memory().full_gradient_bytes, 0);
       sharded.zero_grad();
     }
     for (int batch = 0; batch < 2; ++batch) model.loss(world.rank()).backward();
     EXPECT_EQ(sharded.memory().gradient_bytes, used);
-    EXPECT_EQ(sharded.memory().full_gradient_bytes, used + staging);
+    EXPECT_EQ(sharded.memory().full_gradient_bytes, used);
   });
 }
 
-TEST_P(SumsInPlace, LeaveAGradientAloneThatTheUserHolds) {
-  on_ranks([](World& world) {
+TEST(SumsInPlace, LeaveAGradientAloneThatTheUserHolds) {
+  in_shared_memory([](World& world) {
     const auto model = make_gpt();
     auto sharded = shard(*model.module, world, kReplicas);
     std::vector<torch::Tensor> held, values;
@@ -103,9 +92,6 @@ TEST_P(SumsInPlace, LeaveAGradientAloneThatTheUserHolds) {
     for (size_t i = 0; i < held.size(); ++i) EXPECT_TRUE(torch::equal(held[i], values[i])) << i;
   });
 }
-
-INSTANTIATE_TEST_SUITE_P(Over, SumsInPlace, ::testing::Values("shm", "gloo"),
-                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace fsdp

@@ -2,6 +2,8 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -196,6 +198,60 @@ TEST(TraceOfRanks, HasWhatAFollowerGathersAndReduces) {
     EXPECT_EQ(read.names("gather").size(), sharded.communication().gathers);
     EXPECT_EQ(read.names("reduce").size(), sharded.communication().reductions);
     expect_no_overlap(read);
+  });
+}
+
+// The most of a step is that of the report, and the last value is what is there.
+TEST(TraceOfMemory, IsThatOfTheReport) {
+  run_ranks(2, [](World& world) {
+    auto model = testing_models::make_gpt(kBlocks);
+    auto sharded = shard(*model.module, world);
+    AdamW optimizer(sharded);
+    step(model, optimizer, world.rank());
+    int64_t calls = 0;
+    auto trace = sharded.trace({.tensor_bytes = [&calls] { return ++calls * (int64_t{1} << 40); }});
+    sharded.reset_peak_memory();
+    step(model, optimizer, world.rank());
+    const MemoryReport report = sharded.memory();
+    int64_t most = 0, counted = 0;
+    Json last;
+    for (const Json& event : Json::parse(trace.events())) {
+      if (event["ph"] != "C") continue;
+      last = event["args"];
+      ++counted;
+      most = std::max(most, last["activations"].get<int64_t>());
+      EXPECT_EQ(last["other tensors"].get<int64_t>() + last["activations"].get<int64_t>(),
+                (counted + 1) * (int64_t{1} << 40));
+    }
+    EXPECT_GT(counted, 2 * kBlocks);
+    EXPECT_GT(report.peak_activation_bytes, 0);
+    EXPECT_EQ(most, report.peak_activation_bytes);
+    EXPECT_EQ(last["parameters"], report.parameter_bytes);
+    EXPECT_EQ(last["gradients"], report.gradient_bytes);
+    EXPECT_EQ(last["optimizer"], report.optimizer_bytes);
+    EXPECT_EQ(last["full parameters"], report.full_parameter_bytes);
+    EXPECT_EQ(last["full gradients"], report.full_gradient_bytes);
+  });
+}
+
+TEST(TraceScope, TakesSpansOfTheProgramAndShiftsAll) {
+  run_ranks(1, [](World& world) {
+    auto model = testing_models::make_gpt(1);
+    auto sharded = shard(*model.module, world);
+    auto trace = sharded.trace();
+    using Time = std::chrono::steady_clock::time_point;
+    const Time begin{std::chrono::microseconds(5)}, end{std::chrono::microseconds(9)};
+    trace.add("part", begin, end);
+    Json part;
+    for (const Json& event : Json::parse(trace.events(std::chrono::microseconds(100)))) {
+      if (event["name"] == "part") part = event;
+    }
+    ASSERT_FALSE(part.is_null());
+    EXPECT_EQ(part["ts"], 105);
+    EXPECT_EQ(part["dur"], 4);
+    EXPECT_EQ(part["cat"], "program");
+    EXPECT_THAT(message_of<Error>([&] { trace.add("late", begin, end); }), HasSubstr("has ended"));
+    EXPECT_THAT(message_of<Error>([&] { trace.events(); }), HasSubstr("has ended"));
   });
 }
 

@@ -210,9 +210,41 @@ def tokenizer():
     yield "sentencepiece", b"".join(pieces) + trainer + normaliser
 
 
+def plan_arguments():
+    lines = ("gpt2-tiny --ranks 8 --param-dtype bf16 --batch 4 --micro-batches 3 --json",
+             "llama-tiny --ranks=6 --hosts=2 --strategy all --reduce-dtype fp16 --activation-checkpoint selective",
+             "gpt2-tiny --ranks 8 --tensor-parallel 2 --pipeline-parallel 2 --micro-batches 4 --sequence-parallel",
+             "llama-tiny --hardware a100-40 --engine fsdp2 --memory 1e3GiB --loss-dtype same --sequence 64",
+             "gpt2-tiny --engine megatron --ranks 8 --pipeline-schedule interleaved --stages-per-rank 2 --stages auto",
+             "gpt2-tiny --width 64 --heads 4 --layers 3 --vocabulary 99 --mlp-width 5 --tie-embeddings false --lora 2",
+             "gpt2-tiny --strategy hybrid-shard --shard-group-size 2 --ranks 4 --offload all --cpu-offload --freeze *.bias",
+             "gpt2-tiny --optimizer muon --optimizer-state 8bit --prefetch 0 --buffers 3 --activation-memory 1MB")
+    for number, line in enumerate(lines):
+        yield str(number), line.replace(" ", "\n").encode()
+
+
+def plan_list():
+    yield "text", (b"# names\nembed.weight [10, 4] torch.bfloat16\nh.0.w torch.Size([4, 4])\nh.1.w (4, 4) F32\nscale []\n"
+                   b"head.weight = embed.weight\nm 4x3 fp16 buffer\nempty [0, 5] double\n")
+    yield "header", json.dumps({"__metadata__": {"format": "pt"},
+                                "a.weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+                                "b": {"dtype": "BF16", "shape": [], "data_offsets": [24, 26]},
+                                "n": {"dtype": "I64", "shape": [1], "data_offsets": [26, 34]}}).encode()
+
+
+def hardware():
+    folder = pathlib.Path(__file__).resolve().parents[2] / "apps/planning/hardware"
+    text = (folder / "h100.toml").read_text()
+    lines = [line.split("#")[0].rstrip() for line in text.split("[[all_reduce]]")[0].split("\n")]
+    measured = "\n[[all_reduce]]\nranks = 2\nbytes = [1e3, 1e6]\nseconds = [1e-5, 1e-4]\n"
+    yield "h100", ("\n".join(line for line in lines if line) + measured).encode()
+
+
 def main():
     made = {"torch_file": torch_files, "dcp_metadata": dcp_metadata, "safetensors": safetensors, "manifest": manifest,
-            "index": index, "model_config": model_config, "toml": toml, "tokens": tokens, "tokenizer": tokenizer}
+            "index": index, "model_config": model_config, "toml": toml, "tokens": tokens, "tokenizer": tokenizer,
+            "plan_arguments": plan_arguments, "plan_config": model_config, "plan_toml": lambda: [list(toml())[1]],
+            "plan_list": plan_list, "hardware": hardware}
     for target, files in made.items():
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)

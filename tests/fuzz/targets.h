@@ -25,5 +25,11 @@ void run_model_config(std::string_view input);
 void run_toml(std::string_view input);
 void run_tokens(std::string_view input);
 void run_tokenizer(std::string_view input);
+// Of fsdp-plan. A plan whose numbers are not finite, or below 0, is a finding, too.
+void run_plan_arguments(std::string_view input);  // a word per line
+void run_plan_config(std::string_view input);     // config.json
+void run_plan_toml(std::string_view input);
+void run_plan_list(std::string_view input);
+void run_hardware(std::string_view input);
 
 }  // namespace fsdp::fuzz

@@ -34,10 +34,12 @@ RESULTS = {
     "prepare": ("fsdp-train", "prepare", "--text", "{}/text.txt", "--output", "{}/more-tokens"),
     "convert-help": ("fsdp-convert", "--help"), "convert-list": ("fsdp-convert", "--list", "{}/run/step-2"),
     "convert": ("fsdp-convert", "{}/run/step-2", "{}/target", "--to", "hf"),
+    "plan-help": ("fsdp-plan", "--help"), "plan-textbook": ("fsdp-plan", "textbook"),
+    "plan-page": ("fsdp-plan", "gpt2", "--html", "{}/plan.html"),
 }
 TRAININGS = {"training": ("fsdp-train", *TRAINING), "training-of-two": ("fsdp-train", *TRAINING, "--ranks", "2")}
 WRITERS = {**TRAININGS, "training-on": ("fsdp-train", *train("--text", "{}/text.txt", "--run", "{}/run", "--steps", "3")),
-           **{name: RESULTS[name] for name in ("report", "prepare", "convert")}}
+           **{name: RESULTS[name] for name in ("report", "prepare", "convert", "plan-page")}}
 
 KINDS = {"full-stdout": {**RESULTS, **TRAININGS}, "full-disk": WRITERS}
 LOST = "cannot write to standard output: No space left on device"

@@ -2,6 +2,7 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,25 @@ TEST(PipelineForms, ShapesThatDependOnTheData) {
       return {layer.forward(in[0]) * in[1].mean()};
     };
     return four_layers({choose, use, use, last});
+  });
+}
+
+// Lists that are shorter and longer than the list before, and too long for one message.
+TEST(PipelineForms, ListsOfManyLengths) {
+  expect_form_on_ranks([] {
+    const auto lengthen = [](torch::nn::LinearImpl& layer, const Tensors& in) -> Tensors {
+      constexpr std::array<int64_t, 3> kLengths{1, 3'000, 100'000};
+      const int64_t length = kLengths.at(in[0].size(0) - 1);
+      const torch::Tensor x = layer.forward(in[0]);
+      return {x, torch::arange(length).to(torch::kFloat32) / static_cast<double>(length), x.sum().expand({length})};
+    };
+    const auto pass = [](torch::nn::LinearImpl& layer, const Tensors& in) -> Tensors {
+      return {layer.forward(in[0]), in[1] + 1, in[2] * in[1]};
+    };
+    const auto join = [](torch::nn::LinearImpl& layer, const Tensors& in) -> Tensors {
+      return {layer.forward(in[0] + in[1].mean() + in[2].mean())};
+    };
+    return four_layers({lengthen, pass, pass, join});
   });
 }
 

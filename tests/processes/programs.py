@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-TRAIN, CONVERT, MINIMAL = (os.environ.get(f"FSDP_{name}") for name in ("TRAIN", "CONVERT", "MINIMAL"))
+TRAIN, CONVERT, PLAN, MINIMAL = (os.environ.get(f"FSDP_{name}") for name in ("TRAIN", "CONVERT", "PLAN", "MINIMAL"))
 TINY = ("--context 8 --width 16 --layers 1 --heads 2 --batch 1 --threads 1 --timeout 60 --sample-length 2 "
         "--validation-windows 1").split()
 HANG = 120  # seconds

@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from processes.programs import CONVERT, TRAIN, ProgramTest, children_of, field
+from processes.programs import CONVERT, PLAN, TRAIN, ProgramTest, children_of, field
 from processes.state import State
 
 ASKS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -43,7 +43,7 @@ class Signals(ProgramTest):
                     self.assertTrue(list((self.folder / run).glob("step-*")), "nothing was saved")
 
     def test_programs_begin_with_no_signal_blocked(self):
-        for program in (TRAIN, CONVERT):
+        for program in (TRAIN, CONVERT, PLAN):
             process = self.start(State(blocked=ASKS, ignored=(signal.SIGCHLD,)), [program, "--help"])
             self.wait_until(process, lambda: field(process.pid, "SigBlk") == 0)
             self.wait_until(process, lambda: not has(process.pid, "SigIgn", signal.SIGCHLD))

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from processes.programs import CONVERT, TRAIN, ProgramTest
+from processes.programs import CONVERT, PLAN, TRAIN, ProgramTest
 from processes.state import State
 
 LONG = "/tmp/" + "/".join(["a" * 200] * 25)
@@ -21,7 +21,8 @@ def may_unmount():
 class Surroundings(ProgramTest):
     def test_a_removed_folder_is_said(self):
         gone = self.folder / "gone"
-        for program, command in (("fsdp-train", self.train("run", "--steps", "2")), ("fsdp-convert", [CONVERT, "a", "b"])):
+        for program, command in (("fsdp-train", self.train("run", "--steps", "2")), ("fsdp-convert", [CONVERT, "a", "b"]),
+                                 ("fsdp-plan", [PLAN, "textbook"])):
             gone.mkdir()
             shell = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *command]
             code, printed = self.ending(State(), shell, cwd=gone)
@@ -29,7 +30,8 @@ class Surroundings(ProgramTest):
                                                   "exists (cd), and start again.\n"))
 
     def test_a_small_stack_is_said(self):
-        for program, command in (("fsdp-train", [TRAIN, "--help"]), ("fsdp-convert", [CONVERT, "--help"])):
+        for program, command in (("fsdp-train", [TRAIN, "--help"]), ("fsdp-convert", [CONVERT, "--help"]),
+                                 ("fsdp-plan", [PLAN, "--help"])):
             code, printed = self.ending(State(stack=64 << 10), command)
             self.assertEqual((code, printed), (2, f"{program}: the limit of the stack is less than 128 kB. Raise it: "
                                                   "ulimit -s 8192\n"))

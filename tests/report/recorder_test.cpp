@@ -16,7 +16,7 @@ TEST(Recorder, CountsEveryWaitAndShowsItWhileTraced) {
   EXPECT_EQ(recorder.waited(Activity::WaitGather, 2).count, 0);
   EXPECT_EQ(recorder.waited(Activity::WaitReduce, 2).count, 1);
   EXPECT_EQ(recorder.waited(Activity::WaitReaders).count, 1);
-  EXPECT_EQ(recorder.end_trace().size(), 3);
+  EXPECT_EQ(recorder.end_trace().spans.size(), 3);
   EXPECT_FALSE(recorder.traced());
 }
 

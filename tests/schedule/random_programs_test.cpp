@@ -84,7 +84,7 @@ Model draw_model(uint64_t seed) {
                   .prefetch = draw.between(0, 3),
                   .gradient_buffers = draw.between(2, 4),
                   .full_until = static_cast<FullUntil>(draw.below(3))};
-  if (model.limits.full_until == FullUntil::ShardsChange) model.limits.gradient_buffers = units;
+  if (model.limits.full_until == FullUntil::ShardsChange && draw.chance(0.5)) model.limits.gradient_buffers = units;
   const bool may_differ =
       model.facts.one_sided || model.facts.joins || model.limits.full_until != FullUntil::BufferNeeded;
   if (may_differ && draw.chance(0.4)) model.rank_drops_a_use = 0.2;

@@ -216,7 +216,7 @@ TEST(Schedule, AFollowerReducesInTheOrderOfItsLastBackward) {
     EXPECT_EQ(player.schedule.counts(), UnitCounts(4, {.reductions = 1}));
     player.end_backward();
     EXPECT_THAT(player.take(), ElementsAre("Reduce 3", "Reduce 2", "WaitBuffer 3", "Reduce 1", "WaitBuffer 2",
-                                           "Reduce 0", "WaitReduce 1", "WaitReduce 0"));
+                                           "Reduce 0", "WaitReduce 0", "WaitReduce 1"));
   }
   EXPECT_EQ(player.schedule.gradient_buffers(), 2);
   // Its expectations of its own backwards are unchanged.

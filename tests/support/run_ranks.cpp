@@ -16,6 +16,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -211,15 +212,21 @@ void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions
 }
 
 std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
+  // Below the ports that Linux gives to programs that ask for any (/proc/sys/net/ipv4/ip_local_port_range): a test
+  // listens a while after it has asked here.
+  std::random_device seed;
+  std::uniform_int_distribution<int> port(10'000, 32'767);
+  while (true) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port(seed)));
+    if (fd < 0) throw std::runtime_error("socket() failed: too many open files?");
+    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    if (free) return std::to_string(ntohs(address.sin_port));
+  }
 }
 
 std::vector<RunResult> run_on_hosts_to_end(const Hosts& hosts, const std::function<void(World&)>& body,

@@ -162,6 +162,28 @@ TEST(ProcessState, AHandlerIsWaitedForWhereAThreadLetsTheSignalIn) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("[rank 0] saved"), HasSubstr("[rank 1] saved")));
 }
 
+// As ranks are for a moment after each fork: a notice then ends no job whose process handles it.
+TEST(ProcessState, ANoticeReachesRanksThatBlockIt) {
+  const RunResult result = run_process([] {
+    static volatile std::sig_atomic_t noticed = 0;
+    std::signal(SIGUSR2, [](int) { noticed = 1; });
+    return launch(two_ranks(), [](World& world) {
+      block(SIGUSR2);
+      world.barrier();
+      if (world.rank() == 0) kill(getppid(), SIGUSR2);
+      sigset_t pending;
+      do sigpending(&pending);
+      while (sigismember(&pending, SIGUSR2) == 0);
+      sigset_t notice;
+      sigemptyset(&notice);
+      sigaddset(&notice, SIGUSR2);
+      sigprocmask(SIG_UNBLOCK, &notice, nullptr);
+      if (!noticed) throw Error("no notice");
+    });
+  });
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 TEST(ProcessState, ARankThatExitsIsNamed) {
   for (const char* backend : {"shm", "gloo"}) {
     const RunResult result = run_process([backend] {

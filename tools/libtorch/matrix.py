@@ -13,7 +13,7 @@ from libtorch import wheels
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ("LibTorch", "library", "programs", "tests compiled", "tests run", "failed")
-TARGETS = {"library": ["fsdp"], "programs": ["fsdp-train", "fsdp-convert"], "tests compiled": ["all"]}
+TARGETS = {"library": ["fsdp"], "programs": ["fsdp-train", "fsdp-convert", "fsdp-plan", "fsdp-calibrate"], "tests compiled": ["all"]}
 
 
 def main():

@@ -17,11 +17,24 @@ KEPT = [
 ]
 
 
-def with_fsdp2(model, dtype, offload_policy=OffloadPolicy()):
+# Ranks that share the state in the hybrid kind: compare.contestants.HYBRID_GROUP.
+HYBRID_GROUP = 2
+
+
+def mesh_of(groups):
+    ranks = dist.get_world_size() // groups
+    if groups == 1:
+        return init_device_mesh("cpu", (ranks,))
+    return init_device_mesh("cpu", (groups, ranks), mesh_dim_names=("replicas", "shards"))
+
+
+def with_fsdp2(model, dtype, offload_policy=OffloadPolicy(), groups=1, **more):
+    """Each of `groups` of ranks holds all of the state, divided among its ranks."""
     options = {
-        "mesh": init_device_mesh("cpu", (dist.get_world_size(),)),
+        "mesh": mesh_of(groups),
         "mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32),
         "offload_policy": offload_policy,
+        **more,
     }
     for block in model.blocks:
         fully_shard(block, **options)
@@ -46,8 +59,20 @@ def with_cpu_offload(model, dtype):
     return with_fsdp2(model, dtype, CPUOffloadPolicy(pin_memory=False))
 
 
+def with_whole_parameters(model, dtype):
+    """From the forward to the backward, as ZeRO-2."""
+    return with_fsdp2(model, dtype, reshard_after_forward=False)
+
+
+def with_groups(model, dtype):
+    """Sharded within groups and replicated between them: HSDP."""
+    return with_fsdp2(model, dtype, groups=dist.get_world_size() // HYBRID_GROUP)
+
+
 WRAPPERS = {
     "fsdp2": with_fsdp2,
+    "fsdp2-grad-op": with_whole_parameters,
+    "fsdp2-hybrid": with_groups,
     "fsdp2-recompute-all": with_recomputation,
     "fsdp2-recompute-selective": with_selective_recomputation,
     "fsdp2-offload": with_cpu_offload,

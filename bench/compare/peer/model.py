@@ -10,7 +10,10 @@ WEIGHT_DECAY = 1e-2  # as fsdp::AdamW's default
 
 def load_model(arguments):
     model = make_model(arguments)
-    model.load_state_dict(load_file(arguments.weights))
+    weights = load_file(arguments.weights)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():  # a tied one once
+            parameter.copy_(weights[name])
     return model
 
 

@@ -12,13 +12,11 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from compare.peer import fsdp2
 from compare.peer.arguments import add_training
 from compare.peer.conversation import seconds_of
-from compare.peer.gpt import Block
 from compare.peer.model import load_model, make_batch, make_optimizer
 from compare.peer.rank import run_rank, take_steps
 
 
-def dtype_of(arguments):
-    return torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def with_ddp(model, dtype):
@@ -33,7 +31,7 @@ def with_compiled_ddp(model, dtype):
 def with_fsdp1(model, dtype):
     return FullyShardedDataParallel(
         model,
-        auto_wrap_policy=ModuleWrapPolicy({Block}),
+        auto_wrap_policy=ModuleWrapPolicy({type(model.blocks[0])}),
         device_id=torch.device("cpu"),
         mixed_precision=MixedPrecision(param_dtype=dtype, reduce_dtype=torch.float32),
         use_orig_params=True,
@@ -54,16 +52,19 @@ class WrappedTraining:
     """A wrapper of PyTorch around the model, and its optimizer."""
 
     def __init__(self, arguments):
-        self.model = WRAPPERS[arguments.kind](load_model(arguments), dtype_of(arguments))
+        self.model = WRAPPERS[arguments.kind](load_model(arguments), DTYPES[arguments.dtype])
         self.optimizer = make_optimizer(arguments, self.model.parameters())
         self.autocasts = arguments.kind == "ddp-autocast"
+        # Gradients in fp16 would vanish without; in other dtypes it does nothing.
+        self.scaler = torch.amp.GradScaler("cpu", enabled=arguments.dtype == "fp16")
 
     def step(self, batch):
         """Returns the loss."""
         with torch.autocast("cpu", torch.bfloat16) if self.autocasts else contextlib.nullcontext():
             loss = self.model(*batch)
-        loss.backward()
-        self.optimizer.step()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.optimizer.zero_grad()
         return loss.item()
 

@@ -33,7 +33,7 @@ TEST_F(TrainMeshFailures, GoOnFromTheNewestCheckpoint) {
 // so that one of a few stops comes there.
 TEST_F(TrainMeshFailures, OfAStoppedRankNameItsStage) {
   const std::string arguments =
-      std::string(kGpt2) + "--ranks 2 --pipeline-parallel 2 --micro-batches 40 --steps 100000 --timeout 3 ";
+      std::string(kGpt2) + "--ranks 2 --pipeline-parallel 2 --micro-batches 40 --steps 100000 --timeout 8 ";
   bool names_stage = false;
   for (int stop = 0; stop < 3 && !names_stage; ++stop) {
     const std::string run = "stopped-" + std::to_string(stop);

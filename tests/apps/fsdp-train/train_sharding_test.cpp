@@ -44,6 +44,25 @@ TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithRecomputation) {
   EXPECT_EQ(json::parse(read_bytes(folder_ / "2/config.json"))["activation_checkpoint"], "2");
 }
 
+TEST_F(TrainSharding, GivesTheSameLossesAndWeightsWithUnitsOfSeveralLayers) {
+  const std::string job = "--schedule constant --layers 5 --dropout 0.1 --export --steps 4 ";
+  const std::vector<double> expected = losses("plain", job + "--ranks 2");
+  const auto expect_equal = [&](const std::string& run, const std::string& more, const std::string& ranks = "2") {
+    SCOPED_TRACE(more);
+    EXPECT_EQ(losses(run, job + more + " --ranks " + ranks), expected);
+    EXPECT_EQ(read_bytes(folder_ / (run + "/model/model.safetensors")),
+              read_bytes(folder_ / "plain/model/model.safetensors"));
+  };
+  expect_equal("two", "--layers-per-unit 2");
+  expect_equal("three", "--layers-per-unit 3 --strategy shard-grad-op --activation-checkpoint 2");
+  expect_equal("all", "--layers-per-unit 100 --buffers 3 --prefetch 2");
+  expect_equal("stages", "--layers-per-unit 2 --pipeline-parallel 2", "4");
+  EXPECT_EQ(json::parse(read_bytes(folder_ / "two/config.json"))["layers_per_unit"], 2);
+  // A run may go on with other units.
+  losses("resumed", "--ranks 2 --schedule constant --layers 5 --dropout 0.1 --steps 2 --layers-per-unit 2");
+  expect_equal("resumed", "--resume auto");
+}
+
 // On CPUs nothing changes.
 TEST_F(TrainSharding, GivesTheSameLossesWithItsStateOnTheCpu) {
   const std::vector<double> expected = losses("plain", "--ranks 2 --steps 4");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "console/shell_words.h"
 #include "metrics/machine.h"
 #include "metrics/metrics.h"
 #include "metrics/metrics_reader.h"

@@ -34,7 +34,7 @@ std::vector<std::string> gpt2_problems(const json& more) {
 }
 
 TEST(HuggingFaceConfig, EveryNamedSizeComesBack) {
-  for (const std::string& name : size_names()) {
+  for (const std::string& name : planned_names()) {
     const ConfigFile file = parse_hugging_face_config(hugging_face_config(*config_of_size(name)));
     EXPECT_THAT(file.problems, IsEmpty()) << name;
     EXPECT_EQ(file.config, *config_of_size(name)) << name;
@@ -151,8 +151,37 @@ TEST(HuggingFaceConfig, TwoFormsThatDisagreeAreAProblem) {
 
 TEST(HuggingFaceConfig, OtherModelsAreRefused) {
   EXPECT_THAT(parse({{"model_type", "mistral"}}).problems,
-              ElementsAre("model_type is \"mistral\"; accepted: \"gpt2\", \"llama\"."));
-  EXPECT_THAT(parse(json::object()).problems, ElementsAre("model_type is missing; accepted: \"gpt2\", \"llama\"."));
+              ElementsAre("model_type is \"mistral\"; accepted: \"gpt2\", \"llama\", \"bert\"."));
+  EXPECT_THAT(parse(json::object()).problems,
+              ElementsAre("model_type is missing; accepted: \"gpt2\", \"llama\", \"bert\"."));
+}
+
+// As https://huggingface.co/google-bert/bert-large-uncased has it.
+TEST(HuggingFaceConfig, ReadsABert) {
+  const ConfigFile file = parse({{"architectures", {"BertForMaskedLM"}},
+                                 {"attention_probs_dropout_prob", 0.1},
+                                 {"hidden_act", "gelu"},
+                                 {"hidden_dropout_prob", 0.1},
+                                 {"hidden_size", 1024},
+                                 {"initializer_range", 0.02},
+                                 {"intermediate_size", 4096},
+                                 {"layer_norm_eps", 1e-12},
+                                 {"max_position_embeddings", 512},
+                                 {"model_type", "bert"},
+                                 {"num_attention_heads", 16},
+                                 {"num_hidden_layers", 24},
+                                 {"pad_token_id", 0},
+                                 {"position_embedding_type", "absolute"},
+                                 {"type_vocab_size", 2},
+                                 {"vocab_size", 30522}});
+  EXPECT_THAT(file.problems, IsEmpty());
+  ModelConfig expected = *config_of_size("bert-large");
+  expected.embedding_dropout = expected.attention_dropout = expected.residual_dropout = 0.1;
+  EXPECT_EQ(file.config, expected);
+  EXPECT_EQ(parse({{"model_type", "bert"}}).config.layers, 12);  // bert-base's, as transformers has it
+  EXPECT_THAT(
+      parse({{"model_type", "bert"}, {"type_vocab_size", 16}, {"is_decoder", true}}).problems,
+      UnorderedElementsAre("type_vocab_size is 16; accepted: none, 2.", "is_decoder is true; accepted: none, false."));
 }
 
 TEST(HuggingFaceConfig, WhatGpt2CannotDoIsNamed) {

@@ -350,6 +350,8 @@ TEST(MakeModel, BuildsTheSmallSizesWithAsManyParametersAsCounted) {
 TEST(MakeModel, NamesAllThatIsWrongWithAConfig) {
   EXPECT_THAT(message_of<fsdp::Error>([] { make_model({.vocabulary = 0, .width = 10, .heads = 4}); }),
               AllOf(HasSubstr("vocabulary is 0"), HasSubstr("width 10 is not a multiple of heads 4")));
+  EXPECT_THAT(message_of<fsdp::Error>([] { make_model({.family = Family::Bert, .layers = 1}); }),
+              HasSubstr("a BERT is for plans alone"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "models/model_sizes.h"
 
@@ -25,19 +26,65 @@ TEST(ModelSizes, HaveTheirPublishedNumbersOfParameters) {
   EXPECT_EQ(numel_of_size("gpt2-medium"), 354'823'168);
   EXPECT_EQ(numel_of_size("gpt2-large"), 774'030'080);
   EXPECT_EQ(numel_of_size("gpt2-xl"), 1'557'611'200);
-  EXPECT_EQ(numel_of_size("llama-1b"), 1'235'814'400);
-  EXPECT_EQ(numel_of_size("llama-7b"), 6'738'415'616);
-  EXPECT_EQ(numel_of_size("llama-8b"), 8'030'261'248);
+  EXPECT_EQ(numel_of_size("llama2-7b"), 6'738'415'616);
+  EXPECT_EQ(numel_of_size("llama2-13b"), 13'015'864'320);
+  EXPECT_EQ(numel_of_size("llama2-34b"), 33'743'970'304);  // of Code Llama's files
+  EXPECT_EQ(numel_of_size("llama2-70b"), 68'976'648'192);
+  EXPECT_EQ(numel_of_size("llama3-8b"), 8'030'261'248);
+  EXPECT_EQ(numel_of_size("llama3-70b"), 70'553'706'496);
+  EXPECT_EQ(numel_of_size("llama3.1-8b"), 8'030'261'248);
+  EXPECT_EQ(numel_of_size("llama3.1-70b"), 70'553'706'496);
+  EXPECT_EQ(numel_of_size("llama3.1-405b"), 405'853'388'800);
+  EXPECT_EQ(numel_of_size("llama3.2-1b"), 1'235'814'400);
+  EXPECT_EQ(numel_of_size("llama3.2-3b"), 3'212'749'824);
+  EXPECT_EQ(numel_of_size("mistral-7b"), 7'248'023'552);
+  EXPECT_EQ(numel_of_size("bert-base"), 110'106'428);
+  EXPECT_EQ(numel_of_size("bert-large"), 336'226'108);
 }
 
-TEST(ModelSizes, CanAllBeBuilt) {
-  EXPECT_EQ(size_names().size(), 11u);
-  for (const std::string& name : size_names()) {
+TEST(ModelSizes, OfPapersAreNearTheirRoundNumbers) {
+  const std::pair<const char*, double> published[] = {
+      {"gpt3-125m", 125e6}, {"gpt3-350m", 356e6}, {"gpt3-760m", 760e6}, {"gpt3-1.3b", 1.3e9},      {"gpt3-2.7b", 2.7e9},
+      {"gpt3-6.7b", 6.7e9}, {"gpt3-13b", 13e9},   {"gpt3-175b", 175e9}, {"turing-nlg-17b", 17.2e9}};
+  for (const auto& [name, numel] : published) {
+    const double share = std::string(name) == "gpt3-175b" ? 0.005 : 0.02;
+    EXPECT_NEAR(static_cast<double>(numel_of_size(name)), numel, share * numel) << name;
+  }
+  EXPECT_NEAR(static_cast<double>(numel_of_size("turing-nlg-17b")), 17.2e9, 0.01 * 17.2e9);
+}
+
+TEST(ModelSizes, HaveNoProblems) {
+  for (const std::string& name : planned_names()) {
     ASSERT_TRUE(config_of_size(name)) << name;
     EXPECT_THAT(problems(*config_of_size(name)), IsEmpty()) << name;
-    EXPECT_EQ(name.starts_with("llama"), config_of_size(name)->family == Family::Llama);
+    const bool is_llama = name.starts_with("llama") || name.starts_with("mistral");
+    EXPECT_EQ(is_llama, config_of_size(name)->family == Family::Llama) << name;
   }
   EXPECT_FALSE(config_of_size("gpt3"));
+}
+
+TEST(ModelSizes, AreAllDifferent) {
+  const std::vector<std::string> names = planned_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+}
+
+TEST(ModelSizes, ThatFsdpTrainDoesNotTrainAreForPlansAlone) {
+  std::vector<std::string> planned = planned_names();
+  planned.resize(size_names().size());
+  EXPECT_EQ(planned, size_names());
+  for (const std::string& name : size_names()) EXPECT_FALSE(is_for_plans_alone(config_of_size(name)->family)) << name;
+  for (const char* name : {"bert-base", "bert-large"}) {
+    EXPECT_THAT(planned_names(), Contains(name));
+    EXPECT_TRUE(is_for_plans_alone(config_of_size(name)->family));
+  }
+}
+
+TEST(ModelSizes, HaveAliases) {
+  EXPECT_EQ(name_behind("llama-1b"), "llama3.2-1b");
+  EXPECT_EQ(name_behind("llama-7b"), "llama2-7b");
+  EXPECT_EQ(name_behind("llama-8b"), "llama3.1-8b");
+  EXPECT_EQ(name_behind("gpt2"), "gpt2");
+  for (const std::string& name : size_names()) EXPECT_EQ(config_of_size(name), config_of_size(name_behind(name)));
 }
 
 TEST(ModelSizes, TheDefaultIsGpt2Tiny) { EXPECT_EQ(*config_of_size("gpt2-tiny"), ModelConfig{}); }
@@ -95,6 +142,13 @@ TEST(ModelConfig, Gpt2HasNoneOfLlamasFreedoms) {
   EXPECT_THAT(problems({.key_value_heads = 4, .head_width = 32}), IsEmpty());
 }
 
+TEST(ModelConfig, BertHasATiedHeadAndNoneOfLlamasFreedoms) {
+  EXPECT_THAT(problems({.family = Family::Bert, .key_value_heads = 2, .head_width = 16, .tied_embeddings = false}),
+              UnorderedElementsAre("key_value_heads is 2 and heads 4; they are equal in BERT.",
+                                   "head_width is 16; in BERT it is width / heads.",
+                                   "tied_embeddings is false; in BERT the head is the token embedding."));
+}
+
 TEST(ModelConfig, LlamaSharesKeysEvenlyAndTurnsPairs) {
   EXPECT_THAT(problems({.family = Family::Llama, .width = 12, .heads = 4, .key_value_heads = 3}),
               UnorderedElementsAre("key_value_heads 3 does not divide heads 4, which are to share them.",
@@ -126,6 +180,37 @@ TEST(ModelUnits, NamesByKindTellWhatDecaysFromWhatDoesNot) {
                           "model.layers.0.post_attention_layernorm.weight"));
   EXPECT_THAT(names_of(llama, {ParameterKind::Bias}), IsEmpty());
   EXPECT_THAT(names_of(llama, {ParameterKind::Matrix}), Contains("lm_head.weight"));
+}
+
+// As BertForPreTraining has them, in its order.
+TEST(ModelUnits, OfABertHaveHuggingFacesNames) {
+  const std::vector<Unit> all =
+      units({.family = Family::Bert, .vocabulary = 11, .context = 7, .width = 4, .layers = 2, .heads = 2});
+  ASSERT_EQ(all.size(), 3u);
+  const auto names = [](const Unit& unit) {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : unit.parameters) names.push_back(parameter.name);
+    return names;
+  };
+  EXPECT_THAT(names(all[0]),
+              ElementsAre("bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
+                          "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.LayerNorm.weight",
+                          "bert.embeddings.LayerNorm.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                          "cls.predictions.bias", "cls.predictions.transform.dense.weight",
+                          "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
+                          "cls.predictions.transform.LayerNorm.bias", "cls.seq_relationship.weight",
+                          "cls.seq_relationship.bias"));
+  EXPECT_EQ(all[2].name, "bert.encoder.layer.1");
+  EXPECT_EQ(all[2].parameters.size(), 16u);
+  EXPECT_EQ(names(all[2])[0], "bert.encoder.layer.1.attention.self.query.weight");
+  EXPECT_EQ(all[2].parameters[10].name, "bert.encoder.layer.1.intermediate.dense.weight");
+  EXPECT_THAT(all[2].parameters[10].shape, ElementsAre(16, 4));
+}
+
+TEST(ModelUnits, OperationsOfABertCountItsTiedHead) {
+  const ModelConfig bert{.family = Family::Bert, .vocabulary = 11, .context = 7, .width = 4, .layers = 2, .heads = 2};
+  const double multiplied = static_cast<double>(parameter_numel(bert) - (7 + 2) * 4);  // positions, kinds of sentences
+  EXPECT_EQ(flops_per_token(bert, 5), 6 * multiplied + 12 * 2 * 2 * 2 * 5);
 }
 
 TEST(ModelUnits, OperationsOfATokenAreThoseOfTheFormula) {
@@ -171,6 +256,7 @@ TEST(ModelUnits, OperationsOfAModelThatIsFrozenAreThoseOfItsForward) {
 TEST(ModelFamilies, HaveNames) {
   EXPECT_STREQ(name_of(Family::Gpt2), "GPT-2");
   EXPECT_STREQ(name_of(Family::Llama), "Llama");
+  EXPECT_STREQ(name_of(Family::Bert), "BERT");
 }
 
 }  // namespace

@@ -14,7 +14,15 @@ namespace {
 TEST(ModelList, HasALineForEachName) {
   const std::string list = model_list();
   for (const std::string& name : models::size_names()) EXPECT_THAT(list, testing::HasSubstr("\n" + name + " "));
-  EXPECT_THAT(list, testing::HasSubstr("gpt2         GPT-2         124M      12    768     12    1,024      50,257\n"));
+  EXPECT_THAT(list,
+              testing::HasSubstr("gpt2           GPT-2        124M      12    768     12    1,024      50,257\n"));
+}
+
+TEST(ModelList, LeavesOutModelsThatAreForPlansAlone) {
+  EXPECT_THAT(model_list(), testing::Not(testing::HasSubstr("bert")));
+  EXPECT_THAT(
+      parse_command_line({"--text", "a", "--model", "bert-large"}).problems,
+      testing::Contains("--model: bert-large is known to fsdp-plan alone; fsdp-train trains GPT-2 and Llama models."));
 }
 
 // A plan or a run without --context takes the model's.

@@ -1,4 +1,5 @@
 #include "options/resolve.h"
+#include "options/contradictions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

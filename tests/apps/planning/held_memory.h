@@ -9,7 +9,7 @@
 #include "models/language_model.h"
 #include "options/frozen.h"
 #include "planning/host_memory.h"
-#include "planning/memory_plan.h"
+#include "planning/planned_sharding.h"
 #include "run/sharding.h"
 
 namespace trainer {
@@ -52,8 +52,8 @@ inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
 
 inline void expect_planned(fsdp::World& world, const RunOptions& options, bool copies = false) {
   const fsdp::MemoryReport found = held(world, options);
-  const auto plans = plan_memory(parts_of(options.model, frozen_parameters(options)).units, planned_sharding(options));
-  const MemoryPlan& planned = plans.at(world.rank());
+  const auto plans = fsdp::plan::state_memory(parts_of(options).units, planned_sharding(options));
+  const fsdp::plan::StateMemory& planned = plans.at(world.rank());
   EXPECT_EQ(found.parameter_bytes, planned.parameters);
   EXPECT_EQ(found.gradient_bytes, planned.gradients);
   EXPECT_EQ(found.optimizer_bytes, planned.optimizer);

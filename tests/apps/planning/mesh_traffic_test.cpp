@@ -3,11 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include "planning/tensor_traffic.h"
-#include "planning/unit_uses.h"
+#include "plan/unit_uses.h"
+#include "planning/planned_mesh.h"
+#include "planning/planned_sharding.h"
+#include "planning/stage_blocks.h"
 
 namespace trainer {
 namespace {
+
+using fsdp::plan::Mesh;
+using fsdp::plan::MeshCoordinates;
+using fsdp::plan::MeshPlaces;
+using fsdp::plan::RankTraffic;
 
 // Of 2 x 3 tokens and 8 features.
 constexpr double kMessage = 4 * 2 * 3 * 8;
@@ -25,8 +32,13 @@ RunOptions traffic_options(int64_t data, int64_t pipeline, int64_t tensor) {
 }
 
 RankTraffic traffic_of(const RunOptions& options, const MeshCoordinates& at, int64_t hosts = 1, bool on_gpus = false) {
-  const PlannedMesh mesh = planned_mesh(options);
-  return traffic_of_rank(options, on_gpus, mesh, MeshPlaces(mesh, hosts), at);
+  const Mesh mesh = planned_mesh(options);
+  return traffic_of_rank(options, on_gpus, mesh, MeshPlaces(mesh.sizes, hosts), at);
+}
+
+// Of one micro-batch.
+double tensor_bytes(const RunOptions& options) {
+  return traffic_of(options, {}).tensor.sum() / static_cast<double>(options.micro_batches);
 }
 
 TEST(MeshTraffic, OfStagesIsATensorForEachMicroBatchAndNeighbour) {
@@ -54,10 +66,10 @@ TEST(MeshTraffic, OfATiedHeadIsAGradientForEachMicroBatchAndOneBack) {
 TEST(MeshTraffic, OfDividedLayersIsThatOfTheirSums) {
   RunOptions options = traffic_options(1, 1, 2);
   const double of_a_sum = 2 * kMessage / 2;  // 2 (n - 1) / n
-  EXPECT_EQ(tensor_bytes(options, planned_mesh(options), 0), of_a_sum * (4 * 4 + 2));
+  EXPECT_EQ(tensor_bytes(options), of_a_sum * (4 * 4 + 2));
   EXPECT_EQ(traffic_of(options, {}).tensor.sum(), 4 * of_a_sum * (4 * 4 + 2));
   options.activation_checkpoint = "all";  // and the first sum of each layer again
-  EXPECT_EQ(tensor_bytes(options, planned_mesh(options), 0), of_a_sum * (4 * 5 + 2));
+  EXPECT_EQ(tensor_bytes(options), of_a_sum * (4 * 5 + 2));
 }
 
 // A sum is a gather and a scatter of half the bytes each. A layer's two inputs are gathered again in the backward.
@@ -65,26 +77,26 @@ TEST(MeshTraffic, OfSlicesHasTheInputsOnceMore) {
   RunOptions options = traffic_options(1, 1, 2);
   options.sequence_parallel = true;
   const double of_a_part = kMessage / 2;
-  EXPECT_EQ(tensor_bytes(options, planned_mesh(options), 0), of_a_part * (4 * (4 * 2 + 2) + 2 + 3));
+  EXPECT_EQ(tensor_bytes(options), of_a_part * (4 * (4 * 2 + 2) + 2 + 3));
 }
 
 TEST(MeshTraffic, OfPartsGrowsWithThem) {
   RunOptions options = traffic_options(1, 1, 2);
   options.tensor_parts = 4;
   const double of_a_sum = (2 + 1) * kMessage / 2;
-  EXPECT_EQ(tensor_bytes(options, planned_mesh(options), 0), of_a_sum * (4 * 4 + 2));
+  EXPECT_EQ(tensor_bytes(options), of_a_sum * (4 * 4 + 2));
 }
 
 TEST(MeshTraffic, LiesWithinOrAcrossHosts) {
   const RunOptions options = traffic_options(2, 2, 2);
   const RankTraffic one_host = traffic_of(options, {});
   EXPECT_EQ(one_host.sum().across, 0);
-  EXPECT_EQ(one_host.gathers.sum(), 0);  // ranks of a host read each other's shards in place
+  EXPECT_EQ(one_host.data.gathers.sum(), 0);  // ranks of a host read each other's shards in place
   const RankTraffic two_hosts = traffic_of(options, {}, 2);
   EXPECT_EQ(two_hosts.pipeline.across + two_hosts.tensor.across, 0);
-  EXPECT_EQ(two_hosts.reductions.within, 0);
-  EXPECT_GT(two_hosts.reductions.across, 0);
-  EXPECT_GT(two_hosts.gathers.across, 0);
+  EXPECT_EQ(two_hosts.data.reductions.within, 0);
+  EXPECT_GT(two_hosts.data.reductions.across, 0);
+  EXPECT_GT(two_hosts.data.gathers.across, 0);
   const RankTraffic eight_hosts = traffic_of(options, {}, 8);
   EXPECT_EQ(eight_hosts.sum().within, 0);
   EXPECT_EQ(eight_hosts.tensor.across, one_host.tensor.within);
@@ -96,21 +108,38 @@ TEST(MeshTraffic, OfUnitsIsTheirSize) {
   options.strategy = "shard-grad-op";
   options.model.tied_embeddings = false;
   const RankTraffic traffic = traffic_of(options, {.pipeline = 1}, 1, true);
-  EXPECT_EQ(traffic.gathers_count, 3 * 4);  // two layers, norm and head, for each micro-batch
-  EXPECT_EQ(traffic.reductions_count, 3 * 4);
-  EXPECT_EQ(traffic.reductions.sum(), traffic.gathers.sum());
+  EXPECT_EQ(traffic.data.gathers_count, 3 * 4);  // two layers, norm and head, for each micro-batch
+  EXPECT_EQ(traffic.data.reductions_count, 3 * 4);
+  EXPECT_EQ(traffic.data.reductions.sum(), traffic.data.gathers.sum());
 }
 
-TEST(UnitUses, AreGatheredForEachPass) {
+std::vector<fsdp::plan::UnitUses> uses_of(const RunOptions& options) {
+  const Mesh mesh = planned_mesh(options);
+  return unit_uses(mesh, units_of_rank(mesh, stage_blocks(options, 0), 0), planned_sharding(options), 0);
+}
+
+TEST(UnitUsesOfRuns, AreGatheredForEachPass) {
   RunOptions options = traffic_options(2, 2, 1);
   options.micro_batches = 1;
   // The first stage: its embeddings and two layers in two buffers.
-  EXPECT_EQ(unit_times(planned_mesh(options), options, 0).gathers, (std::vector<int64_t>{1, 1, 1}));
+  using Uses = std::vector<fsdp::plan::UnitUses>;
+  EXPECT_EQ(uses_of(options), (Uses{{1, 1}, {1, 1}, {1, 1}}));
   options.buffers = 3;
-  EXPECT_EQ(unit_times(planned_mesh(options), options, 0).gathers, (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(uses_of(options), (Uses{{1, 1}, {1, 1}, {1, 1}}));
   options.strategy = "no-shard";
-  EXPECT_EQ(unit_times(planned_mesh(options), options, 0).gathers, (std::vector<int64_t>{0, 0, 0}));
-  EXPECT_EQ(unit_times(planned_mesh(options), options, 0).reductions, (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(uses_of(options), (Uses{{0, 1}, {0, 1}, {0, 1}}));
+}
+
+TEST(UnitUsesOfRuns, OfSeveralLayersAreTheirUnits) {
+  RunOptions options = traffic_options(2, 2, 1);
+  options.micro_batches = 1;
+  options.layers_per_unit = 2;
+  using Uses = std::vector<fsdp::plan::UnitUses>;
+  EXPECT_EQ(uses_of(options), (Uses{{1, 1}}));  // all layers of the stage
+  options.model.layers = 8;
+  options.stages = "7,5";  // the embeddings and five layers
+  options.buffers = 4;
+  EXPECT_EQ(uses_of(options), (Uses{{1, 1}, {1, 1}, {1, 1}, {1, 1}}));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 
 #include "apps/planning/held_memory.h"
 #include "models/language_model.h"
-#include "models/model_sizes.h"
+#include "models/operators.h"
 #include "options/frozen.h"
 #include "planning/host_memory.h"
-#include "planning/measured_activations.h"
+#include "planning/planned_activations.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -25,7 +25,7 @@ using fsdp::testing::run_ranks;
 
 // Kept at the end of a forward, to the byte.
 void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
-  const PlannedActivations planned = measured_activations();
+  const double planned = planned_activations(options, false).in_memory;
   const auto model = models::make_model(options.model);
   for (auto& parameter : model->named_parameters()) {
     if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
@@ -36,11 +36,11 @@ void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
   const torch::Tensor tokens = torch::ones(shape, torch::kInt64), targets = torch::ones(shape, torch::kInt64);
   const torch::Tensor loss = model->loss(tokens, targets);
   if (options.activation_checkpoint == "none") {
-    EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().activation_bytes));
+    EXPECT_EQ(planned, static_cast<double>(sharded.memory().activation_bytes));
   }
   loss.backward();
   EXPECT_EQ(sharded.memory().activation_bytes, 0);
-  EXPECT_EQ(planned.bytes(options), static_cast<double>(sharded.memory().peak_activation_bytes));
+  EXPECT_EQ(planned, static_cast<double>(sharded.memory().peak_activation_bytes));
 }
 
 class ActivationsOfRuns : public ::testing::TestWithParam<int> {};
@@ -138,7 +138,6 @@ TEST(ActivationsOfRunsWith, ABudget) {
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       for (const char* dtype : {"fp32", "bf16"}) {
         SCOPED_TRACE(fmt::format("{}, {}", models::name_of(family), dtype));
-        const PlannedActivations of_family = measured_activations();
         options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
         options.param_dtype = dtype;
         options.activation_memory = 1e12;
@@ -155,17 +154,17 @@ TEST(ActivationsOfRunsWith, ABudget) {
           optimizer.zero_grad();
         }
         const fsdp::ActivationDecision found = sharded.activation_decision().value();
-        EXPECT_EQ(of_family.bytes(options), static_cast<double>(found.plan.peak_bytes));
-        EXPECT_EQ(of_family.plan(options).keep, found.plan.keep);
+        EXPECT_EQ(planned_activations(options, false).in_memory, static_cast<double>(found.plan.peak_bytes));
+        EXPECT_EQ(budgeted_activations(options, false).keep, found.plan.keep);
         const int64_t least = std::ranges::max(found.measured.peaks);
         for (const int64_t budget : {least, (least + found.plan.peak_bytes) / 2}) {
           options.activation_memory = static_cast<double>(budget);
-          EXPECT_LE(of_family.plan(options).peak_bytes, budget);
-          EXPECT_GE(of_family.bytes(options), least);
+          EXPECT_LE(budgeted_activations(options, false).peak_bytes, budget);
+          EXPECT_GE(planned_activations(options, false).in_memory, least);
         }
         options.activation_memory = static_cast<double>(least - 1);
-        EXPECT_EQ(of_family.bytes(options), static_cast<double>(least));
-        EXPECT_THROW(of_family.plan(options), fsdp::Error);
+        EXPECT_EQ(planned_activations(options, false).in_memory, static_cast<double>(least));
+        EXPECT_THROW(budgeted_activations(options, false), fsdp::Error);
       }
     }
   });
@@ -192,7 +191,7 @@ TEST(ActivationsOfRunsWith, Offload) {
           const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
           model->loss(tokens, tokens.clone()).backward();
           const fsdp::MemoryReport report = sharded.memory();
-          const PlannedOffload::Bytes planned = measured_offload().bytes(options);
+          const PlannedActivations planned = planned_activations(options, false);
           EXPECT_EQ(planned.in_files, static_cast<double>(report.peak_offloaded_activation_bytes));
           EXPECT_EQ(planned.in_memory, static_cast<double>(report.peak_activation_bytes));
         }
@@ -201,45 +200,11 @@ TEST(ActivationsOfRunsWith, Offload) {
   });
 }
 
-// Numbers of layers say the same as words, and are planned layer by layer.
-TEST(ActivationsOfRunsWith, ManyLayersAreThoseOfFew) {
-  const PlannedActivations activations = measured_activations();
-  const PlannedOffload offload = measured_offload();
-  const PlannedTensors tensors = measured_tensors();
-  for (const char* size : {"gpt2", "llama-mini"}) {
-    RunOptions options;
-    options.model = *models::config_of_size(size);
-    options.model.context = 64;
-    options.batch = 2;
-    options.model.layers = 21;
-    for (const auto& [word, number] : {std::pair("none", "0"), {"all", "21"}}) {
-      SCOPED_TRACE(fmt::format("{}, {}", size, word));
-      RunOptions each = options;
-      options.activation_checkpoint = word;
-      each.activation_checkpoint = number;
-      EXPECT_EQ(activations.bytes(options), activations.bytes(each));
-      EXPECT_EQ(offload.bytes(options).in_memory, offload.bytes(each).in_memory);
-      EXPECT_EQ(offload.bytes(options).in_files, offload.bytes(each).in_files);
-      EXPECT_EQ(tensors.bytes(options, 1e6), tensors.bytes(each, 1e6));
-    }
-  }
-}
-
-TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) {
-  EXPECT_EQ(kLeastOffloaded, static_cast<double>(fsdp::kLeastOffloadBytes));
-}
-
-TEST(ActivationsOfRunsWith, NoRandomNumbersOfThePlan) {
-  torch::manual_seed(7);
-  const torch::Tensor expected = torch::rand({3});
-  torch::manual_seed(7);
-  EXPECT_GT(measured_activations().bytes({}), 0);
-  EXPECT_TRUE(torch::equal(torch::rand({3}), expected));
-}
+TEST(ActivationsOfRunsWith, TheLeastThatTheLibraryOffloads) { EXPECT_EQ(kLeastOffloaded, fsdp::kLeastOffloadBytes); }
 
 TEST(PlannedMemoryOf, LogitsIsTheRoomOfTheLoss) {
-  EXPECT_EQ(kLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.chunk_bytes));
-  EXPECT_EQ(kGpuLogitsBytes, static_cast<double>(fsdp::LinearCrossEntropyOptions{}.gpu_chunk_bytes));
+  EXPECT_EQ(models::kLogitBytes, fsdp::LinearCrossEntropyOptions{}.chunk_bytes);
+  EXPECT_EQ(models::kGpuLogitBytes, fsdp::LinearCrossEntropyOptions{}.gpu_chunk_bytes);
 }
 
 }  // namespace

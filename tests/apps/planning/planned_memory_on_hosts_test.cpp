@@ -20,8 +20,8 @@ TEST(PlannedMemoryOf, SeveralHosts) {
       RunOptions options = small_run(world);
       options.strategy = strategy;
       const fsdp::MemoryReport found = held(world, options);
-      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options, 2));
-      const MemoryPlan& planned = plans.at(world.local_rank());
+      const auto plans = fsdp::plan::state_memory(parts_of(options.model).units, planned_sharding(options, 2));
+      const fsdp::plan::StateMemory& planned = plans.at(world.local_rank());
       EXPECT_EQ(found.parameter_bytes, planned.parameters);
       EXPECT_EQ(found.full_parameter_bytes, planned.full_parameters);
       EXPECT_NEAR(found.full_gradient_bytes, planned.full_gradients, 4 * 64 * 4 * 5);
@@ -38,7 +38,7 @@ TEST(PlannedMemoryOf, SeveralHostsWithFiles) {
       options.strategy = strategy;
       options.offload = "all";
       options.offload_directory = scratch.path();
-      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options, 2));
+      const auto plans = fsdp::plan::state_memory(parts_of(options.model).units, planned_sharding(options, 2));
       const int64_t found = held(world, options).offloaded_bytes;
       // The last slice of a unit may have padding.
       if (world.rank() < 2) {

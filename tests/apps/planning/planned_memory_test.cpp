@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/planning/held_memory.h"
+#include "planning/plan_numbers.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 #include "support/variable.h"
@@ -67,7 +68,7 @@ TEST(PlannedMemoryOf, CopiesForSaves) {
       auto sharded = fsdp::shard(*model, world, sharding_of(options));
       fsdp::AdamW optimizer(sharded);
       fsdp::save_checkpoint_async(scratch.path() / "saved", {.model = &sharded, .optimizer = &optimizer}).wait();
-      const auto plans = plan_memory(parts_of(options.model).units, planned_sharding(options));
+      const auto plans = fsdp::plan::state_memory(parts_of(options.model).units, planned_sharding(options));
       const int64_t found = sharded.memory().save_copy_bytes, planned = plans.at(world.rank()).save_copy;
       const auto tensors = static_cast<int64_t>(3 * sharded.parameters().size());
       EXPECT_EQ(planned > 0, std::string(strategy) == "full-shard" || world.rank() == 0);
@@ -76,7 +77,10 @@ TEST(PlannedMemoryOf, CopiesForSaves) {
       for (const auto off : {&RunOptions::save_sync, &RunOptions::no_save}) {
         RunOptions others = options;
         others.*off = true;
-        EXPECT_EQ(plan_memory(parts_of(options.model).units, planned_sharding(others)).at(world.rank()).save_copy, 0);
+        EXPECT_EQ(fsdp::plan::state_memory(parts_of(options.model).units, planned_sharding(others))
+                      .at(world.rank())
+                      .save_copy,
+                  0);
       }
     }
   });
@@ -153,6 +157,51 @@ TEST(PlannedMemoryOf, ModelsOfFewUnits) {
       RunOptions options = small_run(world);
       options.model.layers = layers;
       expect_planned(world, options);
+    }
+  });
+}
+
+TEST(PlannedMemoryOf, UnitsOfSeveralLayers) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      for (int64_t layers : {2, 3, 9}) {
+        SCOPED_TRACE(testing::Message() << strategy << ", " << layers << " layers");
+        RunOptions options = small_run(world);
+        options.strategy = strategy;
+        options.layers_per_unit = layers;
+        expect_planned(world, options);
+      }
+    }
+  });
+}
+
+// fsdp-plan with a machine of CPUs.
+TEST(PlannedMemoryOf, MachinesOfCpus) {
+  run_ranks(2, [](fsdp::World& world) {
+    for (const char* strategy : kStrategies) {
+      for (const char* dtype : {"fp32", "bf16"}) {
+        SCOPED_TRACE(std::string(strategy) + ", parameters " + dtype);
+        RunOptions options = small_run(world);
+        options.strategy = strategy;
+        options.param_dtype = dtype;
+        const fsdp::MemoryReport found = held(world, options);
+        PlanTarget target;
+        target.hardware.kind = fsdp::plan::DeviceKind::Cpu;
+        const auto planned = plan_numbers(target, options).memory;
+        const auto most = [&](int64_t bytes) {
+          torch::Tensor value = torch::tensor({bytes}, torch::kInt64);
+          world.all_reduce_(value, fsdp::ReduceOp::Max);
+          return value.item<double>();
+        };
+        // The plan is that of the rank that holds most in all, which has the most of each part where shards are alike.
+        EXPECT_EQ(planned.parameters, most(found.parameter_bytes));
+        EXPECT_EQ(planned.full_parameters, most(found.full_parameter_bytes));
+        EXPECT_EQ(planned.full_gradients, most(found.full_gradient_bytes));
+        EXPECT_LE(planned.gradients, most(found.gradient_bytes));
+        EXPECT_EQ(planned.parameters + planned.gradients + planned.optimizer + planned.full_parameters +
+                      planned.full_gradients,
+                  most(found.total_bytes()));
+      }
     }
   });
 }

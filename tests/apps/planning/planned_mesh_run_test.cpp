@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/planning/mesh_run.h"
+#include "planning/planned_activations.h"
 #include "support/run_ranks.h"
 
 namespace trainer {
@@ -106,6 +107,35 @@ TEST(PlannedMeshRun, OfShardedStagesOfOtherModels) {
   });
 }
 
+// Units end where a stage does.
+TEST(PlannedMeshRun, OfUnitsOfSeveralLayers) {
+  run_ranks(4, [](fsdp::World& world) {
+    RunOptions options = small_mesh_run(4, 2, 1);
+    options.model.layers = 8;
+    for (int64_t layers : {2, 3, 8}) {
+      SCOPED_TRACE(layers);
+      options.layers_per_unit = layers;
+      expect_planned_mesh(world, options);
+    }
+    options.pipeline_schedule = "interleaved";
+    options.stages_per_rank = 2;
+    {
+      SCOPED_TRACE("interleaved");
+      options.model.layers = 16;
+      options.layers_per_unit = 2;
+      expect_planned_mesh(world, options);
+    }
+    {
+      SCOPED_TRACE("a unit for each stage");
+      options.model.layers = 8;
+      expect_planned_mesh(world, options, 0, /*again=*/1);
+    }
+    options = small_mesh_run(4, 1, 2);
+    options.layers_per_unit = 3;
+    expect_planned_mesh(world, options);
+  });
+}
+
 TEST(PlannedMeshRun, OfDividedStages) {
   run_ranks(4, [](fsdp::World& world) {
     for (const bool slices : {false, true}) {
@@ -125,25 +155,34 @@ TEST(PlannedMeshRun, OfShardedDividedLayers) {
   });
 }
 
-// The blocks of a model that is not divided keep what the model keeps.
-TEST(PlannedBlocks, TogetherKeepAsMuchAsTheModel) {
-  run_ranks(1, [](fsdp::World& world) {
+TEST(PlannedMeshRun, OfSeveralPartsOfARank) {
+  run_ranks(2, [](fsdp::World& world) {
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
-      for (const char* recomputed : {"none", "all", "selective", "2"}) {
-        for (const char* dtype : {"fp32", "bf16"}) {
-          SCOPED_TRACE(std::string(models::name_of(family)) + ", " + recomputed + ", " + dtype);
-          RunOptions options = small_mesh_run(1, 1, 1);
-          options.model.family = family;
-          options.activation_checkpoint = recomputed;
-          options.param_dtype = dtype;
-          const RunPlan plan{
-              .options = options, .activations = measured_activations(), .blocks = measured_blocks(world)};
-          const double whole = plan.activations.bytes(options);
-          EXPECT_NEAR(tensors_of_rank(plan, planned_mesh(options), 0).activations, whole, 0.005 * whole);
-        }
+      for (const bool slices : {false, true}) {
+        SCOPED_TRACE(std::string(models::name_of(family)) + (slices ? ", slices" : ""));
+        RunOptions options = small_mesh_run(2, 1, 2);
+        options.model.family = family;
+        if (family == models::Family::Llama) options.model.mlp_width = 160;
+        options.tensor_parts = 4;
+        options.sequence_parallel = slices;
+        expect_planned_mesh(world, options);
       }
     }
   });
+}
+
+// The pieces of a model that is not divided keep what the model keeps.
+TEST(PlannedStages, TogetherKeepAsMuchAsTheModel) {
+  for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
+    for (const char* recomputed : {"none", "all", "selective", "2"}) {
+      SCOPED_TRACE(std::string(models::name_of(family)) + ", " + recomputed);
+      RunOptions options = small_mesh_run(1, 1, 1);
+      options.model.family = family;
+      options.activation_checkpoint = recomputed;
+      EXPECT_EQ(tensors_of_rank({.options = options}, planned_mesh(options), 0).activations,
+                planned_activations(options, false).in_memory);
+    }
+  }
 }
 
 }  // namespace

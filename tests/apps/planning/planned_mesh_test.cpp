@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "models/block_costs.h"
-#include "planning/options_of_rank.h"
-#include "planning/stage_units.h"
+#include "planning/stage_blocks.h"
 
 namespace trainer {
 namespace {
@@ -25,8 +24,8 @@ RunOptions mesh_options(int64_t data, int64_t pipeline, int64_t tensor) {
 }
 
 TEST(PlannedMesh, HasEvenStages) {
-  const PlannedMesh mesh = planned_mesh(mesh_options(2, 3, 2));
-  EXPECT_EQ(mesh.data, 2);
+  const fsdp::plan::Mesh mesh = planned_mesh(mesh_options(2, 3, 2));
+  EXPECT_EQ(mesh.sizes.data, 2);
   // Embeddings and two layers, two layers, two layers with norm and head.
   EXPECT_THAT(mesh.cuts, ElementsAre(4, 2, 4));
   EXPECT_EQ(mesh.first_block(2), 6);
@@ -38,7 +37,7 @@ TEST(PlannedMesh, HasTheStagesThatAreGiven) {
   options.stages_per_rank = 2;
   options.pipeline_schedule = "interleaved";
   options.stages = "3,2*2,3";
-  const PlannedMesh mesh = planned_mesh(options);
+  const fsdp::plan::Mesh mesh = planned_mesh(options);
   EXPECT_THAT(mesh.cuts, ElementsAre(3, 2, 2, 3));
   EXPECT_THAT(mesh.stages_of(1), ElementsAre(1, 3));
   options.stages = "3,2*2,4";
@@ -48,11 +47,11 @@ TEST(PlannedMesh, HasTheStagesThatAreGiven) {
 // Equal stages are idle by the formula; with a large head all others wait for it.
 TEST(PlannedMesh, IsIdleByTheOperationsOfItsStages) {
   RunOptions options = mesh_options(1, 3, 1);
-  const IdleShares equal = idle_shares(planned_mesh(options), options);
+  const fsdp::plan::IdleShares equal = idle_shares(planned_mesh(options), options);
   EXPECT_NEAR(equal.equal_stages, 2.0 / 6, 1e-12);
   EXPECT_NEAR(equal.mean, equal.equal_stages, 0.02);
   options.model.vocabulary = 5000;
-  const IdleShares uneven = idle_shares(planned_mesh(options), options);
+  const fsdp::plan::IdleShares uneven = idle_shares(planned_mesh(options), options);
   EXPECT_GT(uneven.mean, equal.mean + 0.1);
   EXPECT_LT(uneven.of_rank[2], uneven.of_rank[0]);
 }
@@ -66,11 +65,16 @@ TEST(PlannedMesh, CountsSecondForwards) {
   EXPECT_GT(idle_shares(planned_mesh(options), options).mean, before);
 }
 
+std::vector<fsdp::plan::Unit> units_of(const fsdp::plan::Mesh& mesh, const RunOptions& options, int pipeline_rank,
+                                       int64_t tensor_rank) {
+  return units_of_rank(mesh, stage_blocks(options, tensor_rank), pipeline_rank).units;
+}
+
 TEST(StageUnits, AreThoseOfTheBlocks) {
   const RunOptions options = mesh_options(2, 3, 1);
-  const PlannedMesh mesh = planned_mesh(options);
-  const auto first = units_of_rank(mesh, options, 0, 0), middle = units_of_rank(mesh, options, 1, 0),
-             last = units_of_rank(mesh, options, 2, 0);
+  const fsdp::plan::Mesh mesh = planned_mesh(options);
+  const auto first = units_of(mesh, options, 0, 0), middle = units_of(mesh, options, 1, 0),
+             last = units_of(mesh, options, 2, 0);
   EXPECT_THAT(first, SizeIs(3));
   EXPECT_THAT(middle, SizeIs(2));
   EXPECT_THAT(last, SizeIs(3));
@@ -81,28 +85,16 @@ TEST(StageUnits, AreThoseOfTheBlocks) {
 
 TEST(StageUnits, HaveTheCopyOfATiedHeadInPipelinesAlone) {
   const RunOptions options = mesh_options(2, 1, 2);
-  const auto units = units_of_rank(planned_mesh(options), options, 0, 1);
+  const auto units = units_of(planned_mesh(options), options, 0, 1);
   EXPECT_EQ(numel_of(units[0]), (33 + 16 + 2) * 64);  // the second of two ranks has 33 of 67 entries
 }
 
 TEST(StageUnits, FreezeAHeadWithItsEmbedding) {
   RunOptions options = mesh_options(1, 2, 1);
   options.freeze = "transformer.wte.weight";
-  const PlannedMesh mesh = planned_mesh(options);
-  EXPECT_FALSE(units_of_rank(mesh, options, 0, 0)[0][0].is_trained);
-  EXPECT_FALSE(units_of_rank(mesh, options, 1, 0)[0].back().is_trained);
-}
-
-TEST(OptionsOfRank, AreANarrowerModel) {
-  const RunOptions own = options_of_rank(mesh_options(2, 2, 4));
-  EXPECT_EQ(own.ranks, 2);
-  EXPECT_FALSE(own.has_mesh());
-  EXPECT_EQ(own.model.heads, 1);
-  EXPECT_EQ(own.model.head_width, 16);
-  EXPECT_EQ(own.model.mlp_width, 64);
-  EXPECT_EQ(own.model.width, 64);
-  EXPECT_EQ(own.model.vocabulary, 17);
-  EXPECT_EQ(own.model.key_value_heads, 1);
+  const fsdp::plan::Mesh mesh = planned_mesh(options);
+  EXPECT_FALSE(units_of(mesh, options, 0, 0)[0][0].is_trained);
+  EXPECT_FALSE(units_of(mesh, options, 1, 0)[0].back().is_trained);
 }
 
 }  // namespace

@@ -4,9 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/planning/sample_activations.h"
 #include "models/model_sizes.h"
-#include "options/resolve.h"
+#include "options/contradictions.h"
 #include "planning/host_memory.h"
 
 namespace trainer {
@@ -26,7 +25,6 @@ RunPlan planned(const char* model, int64_t ranks) {
   plan.options.model = *models::config_of_size(model);
   plan.options.model_options.model = model;
   plan.options.ranks = ranks;
-  plan.activations = sample_activations();
   return plan;
 }
 
@@ -58,20 +56,22 @@ TEST(HostMemory, IsWhatAllRanksHoldAndTheirProcesses) {
   const HostMemory memory = host_memory(plan, parts_of(plan.options.model));
   ASSERT_EQ(memory.model.size(), 4u);
   double sum = 407 + 4 * (memory.activations + memory.temporary);
-  for (const MemoryPlan& rank : memory.model) sum += static_cast<double>(rank.total());
+  for (const fsdp::plan::StateMemory& rank : memory.model) sum += static_cast<double>(rank.total());
   EXPECT_EQ(memory.total(), sum);
 }
 
+// But for the angles of the positions, and with fewer logits than the loss has room for.
 TEST(HostMemory, OfActivationsIsInProportionToTheTokensOfAMicroBatch) {
-  const RunPlan plan = planned("llama-1b", 1);
+  RunPlan plan = planned("llama-1b", 1);
+  plan.options.model.vocabulary = 1000;
   auto activations = [&](int64_t batch, int64_t context) {
     RunPlan other = plan;
     other.options.batch = batch;
     other.options.model.context = context;
     return host_memory(other, parts_of(other.options.model)).activations;
   };
-  EXPECT_EQ(activations(8, 1024), 8 * activations(1, 1024));
-  EXPECT_EQ(activations(8, 1024), activations(1, 8192));
+  EXPECT_NEAR(activations(8, 1024), 8 * activations(1, 1024), 1e-3 * activations(8, 1024));
+  EXPECT_NEAR(activations(8, 1024), activations(1, 8192), 1e-3 * activations(8, 1024));
 }
 
 TEST(Remedies, HaveTheMemoryOfAPlanWithTheirFlags) {
@@ -115,8 +115,6 @@ TEST(Remedies, PutStateInFiles) {
 TEST(Remedies, PutActivationsInFiles) {
   RunPlan plan = planned("gpt2", 1);
   const std::string change = "--offload-activations";
-  EXPECT_THAT(changes(remedies(plan, 1)), Not(Contains(change)));  // nothing is known of them
-  plan.offload = sample_offload();
   const std::vector<Remedy> found = remedies(plan, 1);
   const Remedy* activations = find(found, change);
   ASSERT_NE(activations, nullptr) << testing::PrintToString(changes(found));
@@ -148,7 +146,6 @@ TEST(Remedies, RunLayersAgain) {
 
 TEST(Remedies, AreNothingThatTheProgramRefuses) {
   RunPlan plan = planned("gpt2", 2);
-  plan.offload = sample_offload();
   plan.options.activation_memory = 1e9;
   EXPECT_THAT(changes(remedies(plan, 1)), Each(Not(testing::HasSubstr("--offload-activations"))));
   plan.options.activation_memory.reset();
@@ -271,7 +268,6 @@ RunPlan planned_mesh_of(int64_t data, int64_t pipeline, int64_t tensor) {
   plan.options.tensor_parts = tensor;
   plan.options.micro_batches = 4;
   plan.options.model.context = 2048;
-  plan.blocks = sample_blocks();
   return plan;
 }
 

@@ -3,69 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "apps/command.h"
+#include "apps/report/chromium.h"
 #include "apps/report/sample_runs.h"
 #include "report/page.h"
-#include "support/required.h"
-#include "support/temporary_folder.h"
 
 namespace {
 
-using nlohmann::json;
-using namespace nlohmann::literals;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class Browser : public testing::Test {
+class Browser : public Chromium {
  protected:
   void SetUp() override {
-    if (std::string(FSDP_CHROMIUM).empty()) FSDP_SKIP_TEST("Chromium is not there: scripts/setup --all installs it");
+    Chromium::SetUp();
+    if (IsSkipped()) return;
     const auto first = write_sample_run(folder_.path(), "first");
     const auto second =
         write_sample_run(folder_.path(), "<b>second", {.config = R"({"lr": 0.01})", .event = "slow rank 2"});
     trainer::write_report({first}, folder_ / "one.html");
     trainer::write_report({first, second}, folder_ / "two.html");
   }
-
-  // Chromium's DOM of the page, and its messages. It logs each request in net.json.
-  std::string visit(const std::string& page, const std::string& more = "--window-size=1280,2400") const {
-    const Ending ending =
-        run_command("timeout -k 5 60 " FSDP_CHROMIUM
-                    " --headless --no-sandbox --disable-gpu --no-first-run --disable-extensions "
-                    "--disable-component-update --disable-background-networking --disable-sync --disable-dev-shm-usage "
-                    "--user-data-dir=" +
-                    (folder_ / "profile") + " --log-net-log=" + (folder_ / "net.json") +
-                    " --enable-logging=stderr --v=0 " + more + " --dump-dom 'file://" + (folder_ / page) + "'");
-    EXPECT_EQ(ending.code, 0) << ending.output;
-    return ending.output;
-  }
-
-  // The page with a program of the test at its end.
-  std::string with_program(const std::string& page, const std::string& program) const {
-    std::string text = read_bytes(folder_ / page);
-    text.insert(text.rfind("</body>"), "<script>" + program + "</script>");
-    folder_.write("program.html", text);
-    return "program.html";
-  }
-
-  // Addresses that the page asked for, but for itself. Chromium's own requests come from no origin.
-  std::vector<std::string> requests() const {
-    const json log = json::parse(read_bytes(folder_ / "net.json"), nullptr, /*allow_exceptions=*/false);
-    std::vector<std::string> addresses;
-    EXPECT_TRUE(log.is_object() && log.contains("events"));
-    if (!log.is_object()) return addresses;
-    for (const json& event : log.value("events", json::array())) {
-      const std::string initiator = event.value("/params/initiator"_json_pointer, "not an origin");
-      const std::string address = event.value("/params/url"_json_pointer, "");
-      if (initiator != "not an origin" && !address.starts_with("file:///")) addresses.push_back(address);
-    }
-    return addresses;
-  }
-
-  TemporaryFolder folder_;
 };
 
 // How many curves there are of more than ten points.

@@ -7,6 +7,7 @@
 
 #include "planning/host_memory.h"
 #include "support/run_ranks.h"
+#include "training/step_code.h"
 
 namespace trainer {
 namespace {
@@ -46,6 +47,16 @@ TEST(MemoryGuard, ChecksRunsOnAMesh) {
     check_memory(world, options, {.host = 1e12});
     EXPECT_THROW(check_memory(world, options, {.host = 1e3}), fsdp::Error);
   });
+}
+
+TEST(StepCode, DrawsNoRandomNumbersOfARun) {
+  torch::manual_seed(7);
+  const torch::Tensor expected = torch::rand({3});
+  torch::manual_seed(7);
+  RunOptions options;
+  options.model = {.vocabulary = 16, .context = 8, .width = 8, .layers = 1, .heads = 1};
+  load_code_of_steps(options);
+  EXPECT_TRUE(torch::equal(torch::rand({3}), expected));
 }
 
 }  // namespace

@@ -20,6 +20,18 @@ TEST(TensorMemory, IsTheMostThatAStepHeldBeyondItsBeginning) {
   EXPECT_EQ(memory.peak_bytes(), 0);
 }
 
+TEST(TensorMemory, IsTheMostSinceTheLastLook) {
+  TensorMemory memory(torch::kCPU);
+  const torch::Tensor before = torch::ones({kNumel});
+  memory.begin_step();
+  memory.take_peak();
+  { const torch::Tensor first = torch::ones({kNumel}), second = torch::ones({kNumel}); }
+  const torch::Tensor third = torch::ones({kNumel});
+  EXPECT_EQ(memory.take_peak(), 2 * kBytes);
+  EXPECT_EQ(memory.take_peak(), kBytes) << "what is there counts";
+  EXPECT_EQ(memory.peak_bytes(), 2 * kBytes) << "that of the step stays";
+}
+
 TEST(TensorMemory, CountsWhatBackwardAllocates) {
   TensorMemory memory(torch::kCPU);
   const torch::Tensor weight = torch::ones({kNumel}, torch::requires_grad());

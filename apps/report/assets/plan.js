@@ -1,0 +1,3 @@
+// A plan's page: its charts are drawn already.
+
+addCopying();
