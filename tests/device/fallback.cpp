@@ -171,7 +171,8 @@ bool has_kernel(const c10::OperatorHandle& operation, c10::DispatchKey key) {
 // LibTorch has kernels for all devices, made of calls of other operators, beside those of the CPU for these operators.
 // The CPU's are taken, for their bits, and those of lists of tensors, which are one kernel on CUDA.
 bool is_whole(const c10::OperatorHandle& operation) {
-  static const std::set<std::string> ours{"aten::copy_", "aten::_copy_from", "aten::empty.memory_format"};
+  static const std::set<std::string> ours{"aten::copy_", "aten::_copy_from", "aten::empty.memory_format",
+                                          "aten::native_layer_norm"};
   const std::string& name = operation.operator_name().name;
   if (name.starts_with("aten::_foreach_") || name == "aten::convolution" || name == "aten::convolution_backward")
     return true;

@@ -1,4 +1,5 @@
-// Operators that have another kernel on a GPU than on the CPU: attention, dropout, softmax into fp32.
+// Operators that have another kernel on a GPU than on the CPU: dropout, softmax into fp32. Attention is in
+// attention.cpp.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -11,21 +12,6 @@ namespace fsdp::testing::device {
 namespace {
 
 using at::Tensor;
-using MaybeTensor = std::optional<Tensor>;
-
-// Above autograd: the CPU's choice among its kernels, for its bits.
-Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout,
-                 bool causal, std::optional<double> scale, bool grouped) {
-  const bool takes_mask = !mask || !mask->defined() || mask->scalar_type() != at::kBool;
-  const bool flash = query.dim() == 4 && dropout == 0 && !grouped && takes_mask && key.sizes() == value.sizes() &&
-                     query.size(3) == key.size(3) && at::isFloatingType(query.scalar_type()) &&
-                     query.scalar_type() != at::kHalf && query.numel() > 0 && key.numel() > 0;
-  if (flash)
-    return std::get<0>(
-        at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale));
-  return std::get<0>(
-      at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, std::nullopt, scale, grouped));
-}
 
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> training) {
   if (p == 0 || !training.value_or(true))
@@ -66,8 +52,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_softmax_backward_data", softmax_backward);
   library.impl("_log_softmax_backward_data", log_softmax_backward);
 }
-
-TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library) { library.impl("scaled_dot_product_attention", attention); }
 
 }  // namespace
 

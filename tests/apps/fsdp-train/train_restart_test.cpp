@@ -27,6 +27,11 @@ class TrainRestart : public TrainProgram {
       if ((now > 0 && now != before) || job.ends_within(2ms)) return now;
     }
   }
+  // The number after this text; -1: the text is not there.
+  static int number_after(const std::string& text, const std::string& before) {
+    const size_t at = text.find(before);
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + before.size()));
+  }
   // Kills a rank of runs with these arguments, once each after so many steps, until one has gone on from memory: a kill
   // in the midst of an update is rare, and begins the run anew, as there is no checkpoint. Each ends as "whole" did.
   void expect_from_memory(const std::string& arguments, size_t lines) const {
@@ -108,27 +113,30 @@ TEST_F(TrainRestart, GoesOnFromMemoryWithTheRestOfAStep) {
   EXPECT_GE(from_memory, 2);  // an update is hit now and then
 }
 
-// A save that is slow enough to be hit.
+// A save that is slow enough to be hit: it takes longer than a step. On a busy machine several steps may pass before
+// the kill.
 TEST_F(TrainRestart, SavesAtOnceWhereAKillBrokeOffASave) {
   const std::string arguments =
-      "--ranks 2 --steps 14 --save-every 10 --width 384 --layers 4 --batch 1 --threads 1 --hot-restart ";
+      "--ranks 2 --steps 99 --save-every 60 --width 384 --layers 4 --batch 1 --context 4 --threads 1 --hot-restart ";
   bool broke_off = false;
-  for (int kill = 0; kill < 5 && !broke_off; ++kill) {
+  for (int kill = 0; kill < 10 && !broke_off; ++kill) {
     const std::string run = "killed-" + std::to_string(kill);
-    Job job(tiny_arguments(run, arguments), folder_ / run, 9);
+    Job job(tiny_arguments(run, arguments), folder_ / run, 59);
     const auto is_saving = [&] {
       for (const auto& entry : std::filesystem::directory_iterator(folder_ / run)) {
-        if (entry.path().filename().string().starts_with("step-10.partial-")) return true;
+        if (entry.path().filename().string().starts_with("step-60.partial-")) return true;
       }
       return false;
     };
     while (!is_saving() && !job.ends_within(1ms)) {
     }
+    std::this_thread::sleep_for(kill * 4ms);  // the save is in memory only from the end of its step on
     const Ending ending = job.end_by(SIGKILL, job.rank(1));
     ASSERT_EQ(ending.code, 0) << ending.output;
-    const bool goes_on = ending.output.find("goes on from memory, after 10 steps") != std::string::npos;
-    broke_off = goes_on && !std::filesystem::exists(folder_ / run + "/step-10");
-    if (broke_off) EXPECT_TRUE(std::filesystem::exists(folder_ / run + "/step-11")) << ending.output;
+    const int held = number_after(ending.output, "goes on from memory, after ");
+    broke_off = held >= 60 && held < 98 && !std::filesystem::exists(folder_ / run + "/step-60");
+    const std::string next = folder_ / run + "/step-" + std::to_string(held + 1);
+    if (broke_off) EXPECT_TRUE(std::filesystem::exists(next)) << ending.output;
   }
   EXPECT_TRUE(broke_off);
 }

@@ -14,6 +14,8 @@
 
 namespace trainer {
 
+inline bool on_gpus(const fsdp::World& world) { return world.device().is_cuda(); }
+
 inline RunOptions small_run(const fsdp::World& world) {
   RunOptions options;
   options.model = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
@@ -22,12 +24,23 @@ inline RunOptions small_run(const fsdp::World& world) {
   return options;
 }
 
-// At the end of the backward of the third step.
-inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
-  const auto model = models::make_model(options.model);
+inline std::shared_ptr<models::LanguageModel> model_of(const fsdp::World& world, const RunOptions& options) {
+  auto model = models::make_model(options.model);
+  model->to(world.device());
   for (auto& parameter : model->named_parameters()) {
     if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
   }
+  model->set_recomputation(options.recomputation());
+  return model;
+}
+
+inline torch::Tensor tokens_of(const fsdp::World& world, const RunOptions& options) {
+  return torch::ones({options.batch, options.model.context}, torch::kInt64).to(world.device());
+}
+
+// At the end of the backward of the third step.
+inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
+  const auto model = model_of(world, options);
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
   std::unique_ptr<fsdp::Optimizer> optimizer;
   fsdp::AdamWOptions adamw;
@@ -43,7 +56,7 @@ inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
       optimizer->step();
       optimizer->zero_grad();
     }
-    const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8});
+    const torch::Tensor tokens = torch::arange(16, torch::kInt64).view({2, 8}).to(world.device());
     for (int micro_batch = 0; micro_batch < options.micro_batches; ++micro_batch)
       model->loss(tokens, tokens).backward();
   }
@@ -52,7 +65,7 @@ inline fsdp::MemoryReport held(fsdp::World& world, const RunOptions& options) {
 
 inline void expect_planned(fsdp::World& world, const RunOptions& options, bool copies = false) {
   const fsdp::MemoryReport found = held(world, options);
-  const auto plans = fsdp::plan::state_memory(parts_of(options).units, planned_sharding(options));
+  const auto plans = fsdp::plan::state_memory(parts_of(options).units, planned_sharding(options, 1, on_gpus(world)));
   const fsdp::plan::StateMemory& planned = plans.at(world.rank());
   EXPECT_EQ(found.parameter_bytes, planned.parameters);
   EXPECT_EQ(found.gradient_bytes, planned.gradients);
@@ -61,7 +74,7 @@ inline void expect_planned(fsdp::World& world, const RunOptions& options, bool c
   EXPECT_EQ(found.full_gradient_bytes, planned.full_gradients);
   EXPECT_EQ(found.offloaded_bytes, planned.offloaded);
   EXPECT_EQ(found.total_bytes() - found.offloaded_bytes,
-            planned.total() - planned.resident + (copies ? planned.copies : 0));
+            planned.total() + planned.on_host - planned.resident + (copies ? planned.copies : 0));
 }
 
 }  // namespace trainer

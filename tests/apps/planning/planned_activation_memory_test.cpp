@@ -1,4 +1,4 @@
-// A run keeps the activations that were planned, to the byte.
+// A run keeps the activations that were planned, to the byte, on CPUs and on the tests' devices.
 #include <fmt/format.h>
 #include <fsdp/fsdp.h>
 #include <gtest/gtest.h>
@@ -11,12 +11,10 @@
 #include "apps/planning/held_memory.h"
 #include "models/language_model.h"
 #include "models/operators.h"
-#include "options/frozen.h"
 #include "planning/host_memory.h"
 #include "planning/planned_activations.h"
 #include "run/sharding.h"
 #include "support/run_ranks.h"
-#include "support/scratch_directory.h"
 
 namespace trainer {
 namespace {
@@ -25,16 +23,10 @@ using fsdp::testing::run_ranks;
 
 // Kept at the end of a forward, to the byte.
 void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
-  const double planned = planned_activations(options, false).in_memory;
-  const auto model = models::make_model(options.model);
-  for (auto& parameter : model->named_parameters()) {
-    if (frozen_parameters(options).contains(parameter.key())) parameter.value().set_requires_grad(false);
-  }
-  model->set_recomputation(options.recomputation());
+  const double planned = planned_activations(options, on_gpus(world)).in_memory;
+  const auto model = model_of(world, options);
   auto sharded = fsdp::shard(*model, world, sharding_of(options));
-  const std::vector<int64_t> shape = {options.batch, options.model.context};
-  const torch::Tensor tokens = torch::ones(shape, torch::kInt64), targets = torch::ones(shape, torch::kInt64);
-  const torch::Tensor loss = model->loss(tokens, targets);
+  const torch::Tensor loss = model->loss(tokens_of(world, options), tokens_of(world, options));
   if (options.activation_checkpoint == "none") {
     EXPECT_EQ(planned, static_cast<double>(sharded.memory().activation_bytes));
   }
@@ -64,7 +56,7 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
     dropping_llama.attention_dropout = 0.1;
     int number = 0;
     for (const auto& model : {gpt2, llama, shared_keys, one_head, dropping, dropping_llama}) {
-      for (const char* dtype : {"fp32", "bf16"}) {
+      for (const char* dtype : kDtypes) {
         for (int64_t batch : {1, 6}) {
           SCOPED_TRACE(fmt::format("model {}, {}, batch {}", number, dtype, batch));
           RunOptions options;
@@ -141,60 +133,29 @@ TEST(ActivationsOfRunsWith, ABudget) {
         options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
         options.param_dtype = dtype;
         options.activation_memory = 1e12;
-        const auto model = models::make_model(options.model);
-        model->set_recomputation(options.recomputation());
+        const auto model = model_of(world, options);
         fsdp::Options sharding = sharding_of(options);
         sharding.activation_memory = static_cast<int64_t>(*options.activation_memory);
         auto sharded = fsdp::shard(*model, world, sharding);
         fsdp::AdamW optimizer(sharded);
-        const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
+        const torch::Tensor tokens = tokens_of(world, options);
         for (int step = 0; step < 2; ++step) {
           model->loss(tokens, tokens.clone()).backward();
           optimizer.step();
           optimizer.zero_grad();
         }
         const fsdp::ActivationDecision found = sharded.activation_decision().value();
-        EXPECT_EQ(planned_activations(options, false).in_memory, static_cast<double>(found.plan.peak_bytes));
-        EXPECT_EQ(budgeted_activations(options, false).keep, found.plan.keep);
+        EXPECT_EQ(planned_activations(options, on_gpus(world)).in_memory, static_cast<double>(found.plan.peak_bytes));
+        EXPECT_EQ(budgeted_activations(options, on_gpus(world)).keep, found.plan.keep);
         const int64_t least = std::ranges::max(found.measured.peaks);
         for (const int64_t budget : {least, (least + found.plan.peak_bytes) / 2}) {
           options.activation_memory = static_cast<double>(budget);
-          EXPECT_LE(budgeted_activations(options, false).peak_bytes, budget);
-          EXPECT_GE(planned_activations(options, false).in_memory, least);
+          EXPECT_LE(budgeted_activations(options, on_gpus(world)).peak_bytes, budget);
+          EXPECT_GE(planned_activations(options, on_gpus(world)).in_memory, least);
         }
         options.activation_memory = static_cast<double>(least - 1);
-        EXPECT_EQ(planned_activations(options, false).in_memory, static_cast<double>(least));
-        EXPECT_THROW(budgeted_activations(options, false), fsdp::Error);
-      }
-    }
-  });
-}
-
-// The most bytes of activations in files at once, of tensors of at least 64 KiB, and the most in memory.
-TEST(ActivationsOfRunsWith, Offload) {
-  const fsdp::testing::ScratchDirectory scratch;
-  run_ranks(2, [&](fsdp::World& world) {
-    RunOptions options = small_run(world);
-    options.offload_activations = true;
-    options.offload_directory = scratch.path().string();
-    options.batch = 4;
-    for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
-      options.model = {.family = family, .vocabulary = 300, .context = 128, .width = 128, .layers = 3, .heads = 4};
-      for (const char* dtype : {"fp32", "bf16"}) {
-        for (const char* recomputed : {"none", "all"}) {
-          SCOPED_TRACE(fmt::format("{}, {}, {} recomputed", models::name_of(family), dtype, recomputed));
-          options.param_dtype = dtype;
-          options.activation_checkpoint = recomputed;
-          const auto model = models::make_model(options.model);
-          model->set_recomputation(options.recomputation());
-          auto sharded = fsdp::shard(*model, world, sharding_of(options));
-          const torch::Tensor tokens = torch::ones({options.batch, options.model.context}, torch::kInt64);
-          model->loss(tokens, tokens.clone()).backward();
-          const fsdp::MemoryReport report = sharded.memory();
-          const PlannedActivations planned = planned_activations(options, false);
-          EXPECT_EQ(planned.in_files, static_cast<double>(report.peak_offloaded_activation_bytes));
-          EXPECT_EQ(planned.in_memory, static_cast<double>(report.peak_activation_bytes));
-        }
+        EXPECT_EQ(planned_activations(options, on_gpus(world)).in_memory, static_cast<double>(least));
+        EXPECT_THROW(budgeted_activations(options, on_gpus(world)), fsdp::Error);
       }
     }
   });
