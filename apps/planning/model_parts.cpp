@@ -1,9 +1,10 @@
 #include "planning/model_parts.h"
 
 #include <cstddef>
-#include <iterator>
+#include <utility>
 
 #include "options/frozen.h"
+#include "plan/blocks.h"
 
 namespace trainer {
 
@@ -13,16 +14,8 @@ bool is_layer_matrix(const models::Parameter& parameter, bool in_block) {
   return in_block && parameter.kind == models::ParameterKind::Matrix;
 }
 
-fsdp::plan::Unit planned(const models::Unit& unit, bool is_block, const std::set<std::string>& frozen) {
-  fsdp::plan::Unit planned;
-  for (const models::Parameter& parameter : unit.parameters) {
-    planned.push_back({parameter.numel(), is_layer_matrix(parameter, is_block), !frozen.contains(parameter.name)});
-  }
-  return planned;
-}
-
-void append(fsdp::plan::Unit& unit, const fsdp::plan::Unit& parameters) {
-  unit.insert(unit.end(), parameters.begin(), parameters.end());
+fsdp::plan::Parameter planned(const models::Parameter& parameter, bool in_block, const std::set<std::string>& frozen) {
+  return {parameter.numel(), is_layer_matrix(parameter, in_block), !frozen.contains(parameter.name)};
 }
 
 }  // namespace
@@ -30,25 +23,22 @@ void append(fsdp::plan::Unit& unit, const fsdp::plan::Unit& parameters) {
 ModelParts parts_of(const models::ModelConfig& config, const std::set<std::string>& frozen, int64_t layers_per_unit) {
   const std::vector<models::Unit> units = models::units(config);
   ModelParts parts;
-  std::ptrdiff_t embeddings = 0;  // before the layers, in the order of the model
+  fsdp::plan::Block embeddings, head;  // before and after the layers
   for (const models::Parameter& parameter : units.front().parameters) {
     const bool is_embedding = parameter.kind == models::ParameterKind::Embedding;
-    if (is_embedding) ++embeddings;
     (is_embedding ? parts.embeddings_numel : parts.head_numel) += parameter.numel();
+    (is_embedding ? embeddings : head).parameters.push_back(planned(parameter, false, frozen));
   }
-  parts.units.push_back(planned(units.front(), false, frozen));
-  const int64_t layers = std::ssize(units) - 1;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const models::Unit& unit = units[static_cast<size_t>(layer) + 1];
-    if (layer % layers_per_unit == 0) parts.units.emplace_back();
-    append(parts.units.back(), planned(unit, true, frozen));
-    parts.blocks_numel += unit.numel();
+  std::vector<fsdp::plan::Block> blocks{std::move(embeddings)};
+  for (size_t layer = 0; layer + 1 < units.size(); ++layer) {
+    fsdp::plan::Block block{.is_layer = true, .layer_unit = static_cast<int64_t>(layer) / layers_per_unit};
+    for (const models::Parameter& parameter : units[layer + 1].parameters)
+      block.parameters.push_back(planned(parameter, true, frozen));
+    parts.blocks_numel += units[layer + 1].numel();
+    blocks.push_back(std::move(block));
   }
-  if (layers > 1 && layers_per_unit >= layers) {
-    parts.units.front().insert(parts.units.front().begin() + embeddings, parts.units.back().begin(),
-                               parts.units.back().end());
-    parts.units.pop_back();
-  }
+  blocks.push_back(std::move(head));
+  parts.units = units_of_rank(mesh_of_one_rank(blocks), blocks, 0).units;
   return parts;
 }
 

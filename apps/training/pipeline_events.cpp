@@ -24,12 +24,12 @@ double slowest_stage(const fsdp::PipelineReport& report, const std::vector<int>&
 
 }  // namespace
 
-std::string idle_text(const fsdp::PipelineReport& report, const std::string& schedule) {
+std::string idle_text(const fsdp::PipelineReport& report, double of_passes, const std::string& schedule) {
   return fmt::format(
       "a rank of the pipeline is idle for {:.0f} % of a step. The formula of {} for {} and stages that take equally "
-      "long gives {:.0f} %",
+      "long gives {:.0f} %, and passes that take as long as these did give {:.0f} %",
       100 * report.idle_share, schedule, counted(report.micro_batches, "micro-batch", "micro-batches"),
-      100 * report.idle_share_formula);
+      100 * report.idle_share_formula, 100 * of_passes);
 }
 
 std::string better_cuts_text(const fsdp::PipelineReport& report) {

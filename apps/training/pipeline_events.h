@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-// "ranks of the pipeline are idle for 31 % of a step; 27 % follow from ..."
-std::string idle_text(const fsdp::PipelineReport& report, const std::string& schedule);
+// The idle share beside the formula's, and `of_passes`, that of Pipeline::idle_share_of_passes.
+std::string idle_text(const fsdp::PipelineReport& report, double of_passes, const std::string& schedule);
 
 // Names other cuts if the slowest stage would take at least a twentieth less time with them, by the measured times of
 // the blocks. Empty: there are none.

@@ -56,6 +56,8 @@ class TrainedModel {
   }
   // Facts of the last step; null: there are no stages.
   virtual const fsdp::PipelineReport* pipeline_report() const { return nullptr; }
+  // Pipeline::idle_share_of_passes, for models with a report.
+  virtual double idle_share_of_passes() { return 0; }
 
  private:
   models::ModelConfig config_;

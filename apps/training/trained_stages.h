@@ -22,6 +22,7 @@ class TrainedStages final : public TrainedModel {
     return pipeline_.trace(options);  // the sharded model of its stages as well
   }
   const fsdp::PipelineReport* pipeline_report() const override { return &pipeline_.report(); }
+  double idle_share_of_passes() override { return pipeline_.idle_share_of_passes(); }
 
  private:
   std::vector<fsdp::PipelineBlock> watched_blocks();

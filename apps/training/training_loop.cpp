@@ -112,7 +112,9 @@ void TrainingLoop::tell_of_pipeline() {
   if (report == nullptr) return;
   ++steps_here_;
   if (steps_here_ == 1) event(better_cuts_text(*report));
-  if (steps_here_ == 2) event(idle_text(*report, training_.options.pipeline_schedule));
+  if (steps_here_ != 2) return;
+  const double of_passes = training_.model.idle_share_of_passes();
+  event(idle_text(*report, of_passes, training_.options.pipeline_schedule));
 }
 
 void TrainingLoop::agree_on_stop() { stop_signal_ = agreed_signal(training_.world, stop_request_.signal()); }

@@ -24,9 +24,9 @@ RANKS = (2, 4)
 ROUNDS = (5, 5)
 # The vocabulary is small, so that the head takes little beside a block, and all stages take equally long. Passes of the
 # wide model take so long that messages and the order of passes hardly count; those of the others do not.
-WIDE = Shape(layers=8, width=256, heads=4, vocabulary=256)
-NARROW = Shape(layers=8, width=128, heads=4, vocabulary=256)
-SLIM = Shape(layers=8, width=64, heads=4, vocabulary=256)
+WIDE = Shape(layers=8, width=256, heads=4, vocabulary=64)
+NARROW = Shape(layers=8, width=128, heads=4, vocabulary=64)
+SLIM = Shape(layers=8, width=64, heads=4, vocabulary=64)
 QUICK_SHAPE = Shape(layers=8, width=32, heads=2, vocabulary=64, context=16)
 
 
@@ -128,7 +128,8 @@ def row_of(result, row, schedule):
     if row["ranks"] > result["cores"]:
         return cells
     formula = f"{100 * row['formulas'][schedule]:.1f}"
-    return cells + [formula, percent(mine["idle"]), percent(peer["idle"]) if peer else "–"]
+    shares = [percent(mine["idle_of_passes"]), percent(mine["idle"])]
+    return cells + [formula, *shares, percent(peer["idle"]) if peer else "–"]
 
 
 def loss_difference(row):
@@ -143,7 +144,7 @@ def head_of(result, row):
     head = ["schedule", *(f"{name}, ms" for name in names), f"of {PEER}", "speed-up"]
     if row["ranks"] > result["cores"]:
         return head
-    return head + ["idle, formula", *(f"idle, {name}" for name in names)]
+    return head + ["idle, formula", "of the passes", *(f"idle, {name}" for name in names)]
 
 
 def row_lines(result, row):
@@ -172,7 +173,8 @@ def render(result):
         f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
-        "pass: by the formula of equal stages, and measured."
+        "pass: by the formula of equal stages, by the same order of passes if messages took no time and each pass took "
+        "as long as it did, and measured."
     ]
     for row in result["rows"]:
         lines += row_lines(result, row)

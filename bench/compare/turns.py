@@ -16,6 +16,8 @@ TURN_SECONDS, MOST_STEPS = 1.5, 3
 ROUNDS, QUICK_ROUNDS = (5, 9), (3, 3)
 ENOUGH_SECONDS = 120
 MARGIN = 1.3
+# Of a pipeline's step: as measured, and as its order of passes gives with the times of these passes.
+IDLE = ("idle", "idle_of_passes")
 
 
 def rounds_of(members, quick, rounds=ROUNDS):
@@ -36,7 +38,7 @@ class Taken:
     seconds: list  # of each step, of the slowest rank
     losses: list  # of each step, the mean of the ranks'
     waited: float | None  # seconds that ranks waited per step on average, where they know
-    idle: list | None  # of each step, the mean share in which ranks of a pipeline ran no pass
+    idle: dict  # of pipelines, by name, of each step: mean shares in which ranks ran no pass
 
 
 def job_steps(job, count):
@@ -46,7 +48,7 @@ def job_steps(job, count):
         seconds=[max(of_ranks) for of_ranks in zip(*(answer["seconds"] for answer in answers))],
         losses=[statistics.fmean(of_ranks) for of_ranks in zip(*(answer["losses"] for answer in answers))],
         waited=statistics.fmean(waited) if waited else None,
-        idle=answers[0].get("idle"),
+        idle={name: answers[0][name] for name in IDLE if name in answers[0]},
     )
 
 
@@ -56,7 +58,7 @@ class Turns:
 
     `found` has for each contestant its "losses" in all steps, and by round the "seconds" of a step (the median of its
     turn), what a rank "waited" and what it "received" over the place's network per step, in bytes; of pipelines, the
-    "idle" share as well.
+    shares IDLE as well.
     """
 
     def __init__(self, setup, contestants, ranks, place=OneHost()):
@@ -103,8 +105,8 @@ class Turns:
         found["seconds"].append(statistics.median(taken.seconds))
         found["waited"].append(taken.waited)
         found["received"].append((self.place.received(job.processes()) - before) / steps)
-        if taken.idle is not None:
-            found.setdefault("idle", []).append(statistics.median(taken.idle))
+        for name, shares in taken.idle.items():
+            found.setdefault(name, []).append(statistics.median(shares))
 
     def __enter__(self):
         return self

@@ -103,13 +103,15 @@ class PipelineTraining {
   }
 
   Json steps(int64_t count) {
-    Json idle = Json::array();
+    Json idle = Json::array(), of_passes = Json::array();
     Json answer = contestant::take_steps(count, [&] {
       const double loss = step();
       idle.push_back(pipeline_.report().idle_share);
+      of_passes.push_back(pipeline_.idle_share_of_passes());
       return loss;
     });
     answer["idle"] = idle;
+    answer["idle_of_passes"] = of_passes;
     return answer;
   }
 

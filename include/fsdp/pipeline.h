@@ -192,6 +192,10 @@ class Pipeline {
 
   // Facts of the last step; the same on every rank.
   const PipelineReport& report() const;
+  // The idle share of the last step's schedule if each pass takes as long as it took there, and messages take no time.
+  // PipelineReport::idle_share is larger by waits for messages, and PipelineReport::idle_share_formula is smaller by
+  // passes that did not take equally long. A collective. Throws `Error` before the first step.
+  double idle_share_of_passes();
   // Records a timeline of this rank until the result is written or destroyed: actions of the schedule, waits for other
   // stages, idle times, and the sharded models of its stages (docs/tracing.md). The rank in the file and its name is
   // that in the job. Not a collective. Throws `Error` while another trace of this pipeline or of these models lives.

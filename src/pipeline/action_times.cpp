@@ -47,6 +47,7 @@ report::SpanFacts facts_of(const StageAction& action) {
 void ActionTimes::begin_call() {
   begin_ = end_ = last_pass_ = report::now();
   busy_ = 0;
+  pass_seconds_.clear();
 }
 
 void ActionTimes::end_call() {
@@ -62,6 +63,7 @@ ActionTimes::Scope::~Scope() { times_.add(action_, kind_, begin_, report::now())
 void ActionTimes::add(const StageAction& action, Scope::Kind kind, int64_t begin, int64_t end) {
   if (kind == Scope::Kind::Action && is_pass(action.kind)) {
     busy_ += end - begin;
+    pass_seconds_.push_back(seconds_of(end - begin));
     add_idle_until(begin);
     last_pass_ = end;
   }

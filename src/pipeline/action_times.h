@@ -21,6 +21,7 @@ class ActionTimes {
   void end_call();
   // The last call's.
   double busy_seconds() const { return seconds_of(busy_); }
+  const std::vector<double>& pass_seconds() const { return pass_seconds_; }  // in the order of the schedule
   double seconds() const { return seconds_of(end_ - begin_); }
 
   // Measures a scope: an action, or the wait for the message that this action receives.
@@ -51,6 +52,7 @@ class ActionTimes {
 
   int64_t begin_ = 0, end_ = 0;  // of the call, in nanoseconds
   int64_t busy_ = 0;
+  std::vector<double> pass_seconds_;
   int64_t last_pass_ = 0;  // its end, or the call's begin
   std::optional<std::vector<report::NamedSpan>> spans_;
 };

@@ -51,4 +51,6 @@ Trace Pipeline::trace(const TraceOptions& options) { return Trace(runner_->trace
 
 const PipelineReport& Pipeline::report() const { return runner_->report(); }
 
+double Pipeline::idle_share_of_passes() { return runner_->idle_share_of_passes(); }
+
 }  // namespace fsdp

@@ -13,6 +13,7 @@
 #include "pipeline/action_error.h"
 #include "pipeline/stage_shards.h"
 #include "stages/cuts.h"
+#include "stages/timing.h"
 
 namespace fsdp::pipeline {
 
@@ -240,6 +241,8 @@ double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock*
     busy += part.busy_seconds;
     longest = std::max(longest, part.seconds);
   }
+  last_step_ = &schedule;
+  pass_seconds_ = times_->pass_seconds();
   report_.step_seconds = longest;
   report_.idle_share = longest > 0 ? 1 - busy / (longest * layout_.ranks) : 0;
   if (const int micro_batches = call.context.micro_batches; report_.micro_batches != micro_batches) {
@@ -251,6 +254,20 @@ double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock*
   report_.costs = sum_over_ranks(axis_, clock->seconds());
   report_.measured_cuts = stages::even_cuts(report_.costs, layout_.stages());
   return loss;
+}
+
+double Runner::idle_share_of_passes() {
+  FSDP_CHECK(last_step_ != nullptr,
+             "Pipeline: found idle_share_of_passes() before a step, expected it after one. Call step() first.");
+  std::vector<double> seconds;  // as stages::timing_of_passes has them, on this rank its own
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    const auto& actions = last_step_->ranks[rank];
+    const auto passes = std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); });
+    const std::vector<double> of_others(passes, 0);
+    const std::vector<double>& of_rank = rank == rank_ ? pass_seconds_ : of_others;
+    seconds.insert(seconds.end(), of_rank.begin(), of_rank.end());
+  }
+  return stages::timing_of_passes(*last_step_, sum_over_ranks(axis_, seconds)).idle_share;
 }
 
 }  // namespace fsdp::pipeline

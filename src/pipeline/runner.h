@@ -23,6 +23,7 @@ class Runner {
   Tensors forward(const Tensors& inputs);
   double clip(double max_norm, double norm_type);
   const PipelineReport& report() const { return report_; }
+  double idle_share_of_passes();
   std::shared_ptr<report::RunningTrace> trace(const TraceOptions& options);
 
  private:
@@ -64,6 +65,8 @@ class Runner {
   StageMessages messages_;
   bool failed_ = false;
   PipelineReport report_;
+  const stages::StageSchedule* last_step_ = nullptr;  // its schedule, of schedules_
+  std::vector<double> pass_seconds_;                  // of this rank in that step
 };
 
 }  // namespace fsdp::pipeline

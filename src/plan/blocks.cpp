@@ -79,4 +79,11 @@ RankUnits units_of_rank(const Mesh& mesh, const std::vector<Block>& blocks, int6
   return rank;
 }
 
+Mesh mesh_of_one_rank(const std::vector<Block>& blocks) {
+  const auto count = std::ssize(blocks);
+  FSDP_CHECK(count >= 1 && count <= stages::kMostNumber, "plan: found {} blocks, expected 1 to {}.", count,
+             stages::kMostNumber);
+  return mesh_of({}, {static_cast<int>(count)}, "OneAtATime", 1);
+}
+
 }  // namespace fsdp::plan

@@ -38,4 +38,7 @@ struct RankUnits {
 // another number of blocks than the mesh has, or a rank outside of its pipeline.
 RankUnits units_of_rank(const Mesh& mesh, const std::vector<Block>& blocks, int64_t pipeline_rank);
 
+// One rank, with one stage and one micro-batch. Throws Error for no blocks, or more than stages::kMostNumber.
+Mesh mesh_of_one_rank(const std::vector<Block>& blocks);
+
 }  // namespace fsdp::plan

@@ -92,12 +92,9 @@ std::vector<UnitUses> unit_uses(const Mesh& mesh, const RankUnits& units, const 
 }
 
 std::vector<UnitUses> unit_uses(const std::vector<Block>& blocks, const Sharding& sharding, int64_t micro_batches) {
-  const auto count = std::ssize(blocks);
-  FSDP_CHECK(count >= 1 && count <= stages::kMostNumber, "plan: found {} blocks, expected 1 to {}.", count,
-             stages::kMostNumber);
   FSDP_CHECK(micro_batches >= 1 && micro_batches <= stages::kMostNumber,
              "plan: found {} micro-batches, expected 1 to {}.", micro_batches, stages::kMostNumber);
-  const Mesh mesh = mesh_of({}, {static_cast<int>(count)}, "OneAtATime", 1);
+  const Mesh mesh = mesh_of_one_rank(blocks);
   std::vector<UnitUses> uses = unit_uses(mesh, units_of_rank(mesh, blocks, 0), sharding, 0);
   for (UnitUses& unit : uses) {
     unit.gathers *= sharding.full_for_the_step ? 1 : micro_batches;

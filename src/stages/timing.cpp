@@ -31,14 +31,33 @@ StageAction carried_by(StageAction send) {
   return send;
 }
 
+size_t count_passes(const std::vector<StageAction>& actions) {
+  return static_cast<size_t>(std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); }));
+}
+
+// The number of each rank's first pass among those of all ranks.
+std::vector<size_t> first_passes(const StageSchedule& schedule) {
+  std::vector<size_t> first(schedule.ranks.size(), 0);
+  for (size_t rank = 1; rank < first.size(); ++rank)
+    first[rank] = first[rank - 1] + count_passes(schedule.ranks[rank - 1]);
+  return first;
+}
+
+void check_time(double time) {
+  FSDP_CHECK(std::isfinite(time) && time >= 0, "timing_of: found the time {}, expected a finite one of at least 0",
+             time);
+}
+
 class TimedRun {
  public:
-  TimedRun(const StageSchedule& schedule, const std::vector<StageTimes>& times, double message_time)
+  // `pass_times` as timing_of_passes has them.
+  TimedRun(const StageSchedule& schedule, const std::vector<double>& pass_times, double message_time)
       : schedule_(schedule),
-        times_(times),
+        pass_times_(pass_times),
         message_time_(message_time),
         has_messages_(has_messages(schedule)),
         inputs_(schedule.stages(), schedule.micro_batches),
+        next_pass_(first_passes(schedule)),
         clocks_(schedule.ranks.size(), 0),
         busy_(schedule.ranks.size(), 0),
         held_of_rank_(schedule.ranks.size(), 0),
@@ -89,7 +108,7 @@ class TimedRun {
 
   StageTiming::Interval run_pass(size_t rank, const StageAction& pass) {
     const double start = std::max(clocks_[rank], inputs_.arrival(pass));
-    const double duration = duration_of(pass.kind, times_[pass.stage]);
+    const double duration = pass_times_[next_pass_[rank]++];
     clocks_[rank] = start + duration;
     busy_[rank] += duration;
     count_held(rank, pass);
@@ -119,10 +138,11 @@ class TimedRun {
   }
 
   const StageSchedule& schedule_;
-  const std::vector<StageTimes>& times_;
+  const std::vector<double>& pass_times_;
   double message_time_;
   bool has_messages_;
   PassInputs inputs_;
+  std::vector<size_t> next_pass_;                  // by rank, in pass_times_
   std::vector<double> clocks_, busy_;              // by rank
   std::vector<int> held_of_rank_, held_of_stage_;  // micro-batches whose activations are held
   StageTiming timing_;
@@ -135,11 +155,26 @@ StageTiming timing_of(const StageSchedule& schedule, const std::vector<StageTime
   FSDP_CHECK(times.size() == schedule.rank_of_stage.size(), "timing_of: found times of {} stages, expected {}",
              times.size(), schedule.stages());
   for (const auto& [forward, input_gradient, weight_gradient] : times) {
-    for (double time : {forward, input_gradient, weight_gradient, message_time})
-      FSDP_CHECK(std::isfinite(time) && time >= 0, "timing_of: found the time {}, expected a finite one of at least 0",
-                 time);
+    for (const double time : {forward, input_gradient, weight_gradient, message_time}) check_time(time);
   }
-  return TimedRun(schedule, times, message_time).run();
+  std::vector<double> pass_times;
+  for (const auto& actions : schedule.ranks) {
+    for (const StageAction& action : actions) {
+      if (is_pass(action.kind)) pass_times.push_back(duration_of(action.kind, times[action.stage]));
+    }
+  }
+  return TimedRun(schedule, pass_times, message_time).run();
+}
+
+StageTiming timing_of_passes(const StageSchedule& schedule, const std::vector<double>& pass_times,
+                             double message_time) {
+  validate(schedule);
+  const size_t passes = first_passes(schedule).back() + count_passes(schedule.ranks.back());
+  FSDP_CHECK(pass_times.size() == passes, "timing_of: found times of {} passes, expected {}", pass_times.size(),
+             passes);
+  for (const double time : pass_times) check_time(time);
+  check_time(message_time);
+  return TimedRun(schedule, pass_times, message_time).run();
 }
 
 }  // namespace fsdp::stages

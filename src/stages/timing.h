@@ -33,5 +33,8 @@ struct StageTiming {
 // without. Gathers, releases and reductions take none either. Passes that share a cell are timed one after the other.
 // Throws as `validate` does, and for times that are negative or not finite.
 StageTiming timing_of(const StageSchedule& schedule, const std::vector<StageTimes>& times, double message_time = 0);
+// `pass_times` has an entry per pass: those of the first rank in its order, then those of the next.
+StageTiming timing_of_passes(const StageSchedule& schedule, const std::vector<double>& pass_times,
+                             double message_time = 0);
 
 }  // namespace fsdp::stages

@@ -56,8 +56,8 @@ Tensor in_float(const Tensor& x) { return x.to(at::promote_types(x.scalar_type()
 std::tuple<Tensor, Tensor> rms_norm(const Tensor& input, at::IntArrayRef shape, const MaybeTensor& weight,
                                     std::optional<double> epsilon) {
   const Tensor x = in_float(input);
-  const double least = x.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
-                                                      : std::numeric_limits<float>::epsilon();
+  const double least =
+      x.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const auto row = last_dimensions(static_cast<int64_t>(shape.size()));
   const Tensor rstd = x.pow(2).mean(row, /*keepdim=*/true).add_(epsilon.value_or(least)).rsqrt();
   const Tensor scaled = x * rstd;

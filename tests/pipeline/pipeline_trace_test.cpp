@@ -11,6 +11,7 @@
 
 #include "pipeline/sharded_pipeline.h"
 #include "stages/stage_schedule.h"
+#include "stages/timing.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -120,6 +121,30 @@ TEST(PipelineTrace, SaysStagePassAndMicroBatch) {
     EXPECT_EQ(facts.at("1F0"), Json({{"stage", 1}, {"pass", "forward"}, {"micro_batch", 0}}));
     EXPECT_EQ(facts.at("0I1"), Json({{"stage", 0}, {"pass", "input gradient"}, {"micro_batch", 1}}));
     EXPECT_EQ(facts.at("1W0"), Json({{"stage", 1}, {"pass", "weight gradient"}, {"micro_batch", 0}}));
+  });
+}
+
+// The share of the schedule with the passes of the trace, also after a forward.
+TEST(PipelineTrace, ShowsThePassesOfTheIdleShare) {
+  const ScratchDirectory scratch;
+  run_ranks(2, [&](World& world) {
+    Pipeline pipeline(four_layers({}).blocks, world, {.schedule = ZeroBubble});
+    EXPECT_THAT(fsdp::testing::message_of<Error>([&] { pipeline.idle_share_of_passes(); }), HasSubstr("before a step"));
+    const Tensors batches(4, input_of(2));
+    auto trace = pipeline.trace();
+    pipeline.step(batches, batches, square_sum);
+    auto rows = rows_of(trace.write(scratch.path() / "step.json"), world.rank());
+    std::vector<double> own, all;
+    for (const Json& event : rows["pipeline"]) {
+      const std::string name = event["name"];
+      if (name.find('_') == std::string::npos) own.push_back(event["dur"].get<double>());
+    }
+    for (const torch::Tensor& of_rank : world.all_gather(torch::tensor(own, torch::kFloat64)))
+      for (int64_t i = 0; i < of_rank.numel(); ++i) all.push_back(of_rank[i].item<double>());
+    const double expected = stages::timing_of_passes(stages::read_csv(pipeline.report().schedule), all).idle_share;
+    EXPECT_NEAR(pipeline.idle_share_of_passes(), expected, 1e-3);  // spans are rounded
+    pipeline.forward(batches);
+    EXPECT_NEAR(pipeline.idle_share_of_passes(), expected, 1e-3);
   });
 }
 

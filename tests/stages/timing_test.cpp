@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "stages/rewrites.h"
@@ -60,6 +61,47 @@ TEST(StageTimings, LetAMessageLeaveAtItsSend) {
       "0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
       "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
   EXPECT_EQ(timing_with(schedule, {1, 1, 0}).intervals[1][1].start, 2);
+}
+
+// The second forward of rank 0 and the first backward of rank 1 take longer than the others.
+TEST(StageTimings, OfPassesAreThoseOfASmallScheduleByHand) {
+  const StageSchedule schedule = one_forward_one_backward(2, 1, 2);  // 0F0 0F1 0B0 0B1, 1F0 1B0 1F1 1B1
+  const StageTiming timing = timing_of_passes(schedule, {1, 3, 2, 2, 1, 4, 1, 2});
+  EXPECT_EQ(timing.intervals[1][2].start, 6);
+  EXPECT_EQ(timing.makespan, 11);
+  EXPECT_DOUBLE_EQ(timing.idle_share, 1 - 16 / 22.0);
+}
+
+TEST(StageTimings, OfEqualPassesAreThoseOfEqualStages) {
+  const std::map<StageAction::Kind, double> times = {{StageAction::Kind::Forward, 2},
+                                                     {StageAction::Kind::Backward, 5},
+                                                     {StageAction::Kind::InputGradient, 3},
+                                                     {StageAction::Kind::WeightGradient, 2}};
+  for (const NamedSchedule& named : named_schedules()) {
+    for_all_counts(named, {4, 2, 6}, [&](Counts counts, const StageSchedule& schedule) {
+      const StageSchedule complete = add_messages(schedule);
+      std::vector<double> pass_times;
+      for (const auto& actions : complete.ranks) {
+        for (const StageAction& action : actions) {
+          if (is_pass(action.kind)) pass_times.push_back(times.at(action.kind));
+        }
+      }
+      EXPECT_EQ(timing_of_passes(complete, pass_times).idle_share,
+                timing_of(schedule, equal_times(schedule, {2, 3, 2})).idle_share)
+          << named.name << ", " << counts.text();
+    });
+  }
+}
+
+TEST(StageTimings, NeedATimeOfEachPass) {
+  EXPECT_THAT(testing::message_of<Error>([] {
+                timing_of_passes(one_at_a_time(2, 1, 1), {1, 1, 1});
+              }),
+              HasSubstr("found times of 3 passes, expected 4"));
+  EXPECT_THAT(testing::message_of<Error>([] {
+                timing_of_passes(one_at_a_time(1, 1, 1), {1, -1});
+              }),
+              HasSubstr("expected a finite one of at least 0"));
 }
 
 TEST(StageTimings, NeedTimesOfEachStageAndAScheduleThatCanRun) {
