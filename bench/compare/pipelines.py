@@ -173,8 +173,8 @@ def render(result):
         f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
-        "pass: by the formula of equal stages, by the same order of passes if messages took no time and each pass took "
-        "as long as it did, and measured."
+        "pass: by the formula of equal stages, and measured. The column *of the passes* is the share of the same order if "
+        "each pass takes as long as it did, and messages take no time."
     ]
     for row in result["rows"]:
         lines += row_lines(result, row)
