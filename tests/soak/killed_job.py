@@ -105,6 +105,13 @@ class Job:
         self.wait(lambda: launcher.poll() is not None, f"end of {what}", may_have_ended=True)
         return launcher.returncode
 
+    def wait_while_it_steps(self, launcher, run):
+        """Until its end. Each of its steps has the time of one: a busy machine may take long for all."""
+        while launcher.poll() is None:
+            before = newest_start(run).step
+            self.wait(lambda: launcher.poll() is not None or newest_start(run).step != before, "step",
+                      may_have_ended=True)
+
     def stepping(self):
         """The newest start, if its ranks are alive and have done a step. A record that was cut may end with an older
         one, whose ranks are gone."""
