@@ -38,6 +38,12 @@ void measure_process(Hardware& hardware) {
   hardware.program_bytes = static_cast<double>(memory.shared_bytes);
 }
 
+// A step of the small models would take minutes where bf16 is slow.
+std::vector<torch::ScalarType> measured_dtypes() {
+  if (trainer::read_processor().is_slow_in_bf16()) return {torch::kFloat32};
+  return {torch::kFloat32, torch::kBFloat16};
+}
+
 Hardware measured_by_ranks(fsdp::World& world, const Effort& effort) {
   const std::string model = trainer::read_processor().model;
   Hardware hardware{
@@ -47,7 +53,7 @@ Hardware measured_by_ranks(fsdp::World& world, const Effort& effort) {
       .ranks_per_host = trainer::usable_cores()};
   measure_process(hardware);
   if (world.size() > 1) measure_collectives(world, effort, hardware);
-  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+  for (const auto dtype : measured_dtypes()) {
     CpuShare share = measured_operators(world, dtype, effort);
     measure_steps(world, effort, hardware, share);
     hardware.shares.push_back(share);
@@ -82,6 +88,8 @@ Hardware measured_with(int64_t ranks, const Effort& effort) {
 
 Hardware calibrated_host(const Effort& effort, void (*progress)(const std::string& line)) {
   Hardware all;
+  if (measured_dtypes().size() == 1)
+    progress("bf16 is not measured: this CPU has no instructions for its products. Plans in bf16 will have no time");
   for (const int64_t ranks : numbers_of_ranks()) {
     progress(fmt::format("measuring with {}", trainer::counted(ranks, "rank")));
     Hardware hardware = measured_with(ranks, effort);

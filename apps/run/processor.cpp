@@ -99,4 +99,8 @@ bool Processor::has_vectors() const { return has_one_of(kVectors, features); }
 
 bool Processor::multiplies_bf16() const { return has_one_of(kBf16, features); }
 
+bool Processor::is_slow_in_bf16() const {
+  return !features.empty() && !multiplies_bf16() && !has_one_of(std::array{"avx512f"}, features);
+}
+
 }  // namespace trainer

@@ -18,6 +18,9 @@ struct Processor {
   double available() const;      // cores: the usable ones, or their quota if that is less
   bool has_vectors() const;      // instructions for wide vectors
   bool multiplies_bf16() const;  // instructions for products of bf16 numbers
+  // Neither these nor AVX-512, with which LibTorch widens bf16 numbers: it multiplies them one by one. False where the
+  // kernel names no features.
+  bool is_slow_in_bf16() const;
 };
 
 // `root` is where proc and the control groups are mounted.

@@ -67,6 +67,16 @@ TEST(DoctorProcessor, IsBetterWithItsQuotaKnown) {
   EXPECT_EQ(some.mend, "export OMP_NUM_THREADS=2");
 }
 
+TEST(DoctorProcessor, IsSlowInBf16WithoutWideInstructions) {
+  const auto is_slow = [](std::vector<std::string> features) {
+    return Processor{.features = std::move(features)}.is_slow_in_bf16();
+  };
+  EXPECT_TRUE(is_slow({"avx2", "fma"}));
+  EXPECT_FALSE(is_slow({"avx2", "fma", "avx512f"}));
+  EXPECT_FALSE(is_slow({"asimd", "bf16"}));
+  EXPECT_FALSE(is_slow({}));
+}
+
 TEST(DoctorProcessor, NamesItsInstructions) {
   const auto verdict = [](std::vector<std::string> features) {
     return about(findings_of(Processor{.cores = 1, .usable = 1, .features = std::move(features)}), "instructions")
