@@ -159,8 +159,10 @@ class GraphActivations : public ::testing::TestWithParam<NamedModel> {};
 
 TEST_P(GraphActivations, AreTheTensorsThatAutogradKeeps) { for_each_run(GetParam(), expect_the_storages); }
 
+class OffloadedGraphActivations : public GraphActivations {};  // a suite of its own: long where bf16 is slow
+
 // Inputs of layers are larger than 64 KiB: a tiny one would be in memory twice here. Statistics of norms are smaller.
-TEST_P(GraphActivations, AreOffloadedToTheByte) {
+TEST_P(OffloadedGraphActivations, AreThosePlannedToTheByte) {
   NamedModel model = GetParam();
   model.config.context = 512;
   model.config.width = model.config.family == Family::Gpt2 ? 80 : 84;
@@ -226,8 +228,9 @@ TEST(GraphActivationsWith, ManyLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GraphActivations, ::testing::ValuesIn(sample_models()),
-                         [](const auto& info) { return std::to_string(info.index); });
+const auto kNumberOfModel = [](const auto& info) { return std::to_string(info.index); };
+INSTANTIATE_TEST_SUITE_P(Models, GraphActivations, ::testing::ValuesIn(sample_models()), kNumberOfModel);
+INSTANTIATE_TEST_SUITE_P(Models, OffloadedGraphActivations, ::testing::ValuesIn(sample_models()), kNumberOfModel);
 
 }  // namespace
 }  // namespace trainer
