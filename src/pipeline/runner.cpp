@@ -261,11 +261,11 @@ double Runner::idle_share_of_passes() {
              "Pipeline: found idle_share_of_passes() before a step, expected it after one. Call step() first.");
   std::vector<double> seconds;  // as stages::timing_of_passes has them, on this rank its own
   for (int rank = 0; rank < layout_.ranks; ++rank) {
-    const auto& actions = last_step_->ranks[rank];
-    const auto passes = std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); });
-    const std::vector<double> of_others(passes, 0);
-    const std::vector<double>& of_rank = rank == rank_ ? pass_seconds_ : of_others;
-    seconds.insert(seconds.end(), of_rank.begin(), of_rank.end());
+    if (rank == rank_) {
+      seconds.insert(seconds.end(), pass_seconds_.begin(), pass_seconds_.end());
+    } else {
+      seconds.resize(seconds.size() + stages::count_passes(last_step_->ranks[rank]));
+    }
   }
   return stages::timing_of_passes(*last_step_, sum_over_ranks(axis_, seconds)).idle_share;
 }

@@ -31,10 +31,6 @@ StageAction carried_by(StageAction send) {
   return send;
 }
 
-size_t count_passes(const std::vector<StageAction>& actions) {
-  return static_cast<size_t>(std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); }));
-}
-
 // The number of each rank's first pass among those of all ranks.
 std::vector<size_t> first_passes(const StageSchedule& schedule) {
   std::vector<size_t> first(schedule.ranks.size(), 0);
@@ -149,6 +145,10 @@ class TimedRun {
 };
 
 }  // namespace
+
+size_t count_passes(const std::vector<StageAction>& actions) {
+  return static_cast<size_t>(std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); }));
+}
 
 StageTiming timing_of(const StageSchedule& schedule, const std::vector<StageTimes>& times, double message_time) {
   validate(schedule);

@@ -1,11 +1,15 @@
 // A step of a schedule in time: the durations of its passes instead of tensors.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "stages/stage_schedule.h"
 
 namespace fsdp::stages {
+
+// The passes among the actions of a rank, as timing_of_passes wants a time of each.
+size_t count_passes(const std::vector<StageAction>& actions);
 
 // How long the passes of one stage take, in any unit. A whole backward takes as long as its two parts.
 struct StageTimes {
