@@ -119,10 +119,13 @@ def plain(setup, work):
 KEPT_MEMORY = "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 
 
+def keeping_memory(command):
+    return ["env", KEPT_MEMORY] + command
+
+
 def plain_keeping_memory(setup, work):
     """Why the plain model can be slower than one that communicates."""
-    usual = plain(setup, work)
-    return Contestant(KEPT, ["env", KEPT_MEMORY] + usual.command)
+    return Contestant(KEPT, keeping_memory(plain(setup, work).command))
 
 
 def plain_beside_full_cable(setup, work):

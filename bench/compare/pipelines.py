@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from compare.contestants import Contestant, Shape, Work
+from compare.contestants import Contestant, Shape, Work, keeping_memory
 from compare.markdown import table
 from compare.spread import measured, milliseconds, multiple, ratio, with_spread
 from compare.turns import Turns
@@ -21,7 +21,7 @@ SCHEDULES = {
 }
 USUAL = "OneForwardOneBackward"
 RANKS = (2, 4)
-ROUNDS = (5, 5)
+ROUNDS = (7, 7)
 # The vocabulary is small, so that the head takes little beside a block, and all stages take equally long. Passes of the
 # wide model take so long that messages and the order of passes hardly count; those of the others do not.
 WIDE = Shape(layers=8, width=256, heads=4, vocabulary=64)
@@ -51,11 +51,13 @@ def options_of(work, schedule, ranks):
 
 def ours(setup, work, schedule, ranks):
     command = [setup.program("train_pipeline"), "--backend", setup.backends[0]] + work.arguments(setup)
-    return command + options_of(work, schedule, ranks) + ["--stages-per-rank", str(SCHEDULES[schedule][0])]
+    command += options_of(work, schedule, ranks) + ["--stages-per-rank", str(SCHEDULES[schedule][0])]
+    return keeping_memory(command)
 
 
 def theirs(setup, work, schedule, ranks):
-    return setup.module("peer.pipeline") + work.arguments(setup) + options_of(work, schedule, ranks)
+    command = setup.module("peer.pipeline") + work.arguments(setup) + options_of(work, schedule, ranks)
+    return keeping_memory(command)
 
 
 def name_of(contestant, schedule):
@@ -170,7 +172,7 @@ def row_lines(result, row):
 def render(result):
     counterparts = ", ".join(f"`{theirs}` for `{name}`" for name, (_, theirs) in SCHEDULES.items() if theirs)
     lines = [
-        f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. `Interleaved` has 2 stages per rank. "
+        f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. All processes keep the memory that they free. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
         "pass: by the formula of equal stages, and measured. The column *of the passes* is the share of the same order if "

@@ -26,10 +26,11 @@ class TrainOptimizerState : public TrainProgram {
   // usual one: with that, one run in ten diverges for a while, in fp32 too, and ends 10 to 30 % higher.
   double validation_loss(const std::string& state, int seed) const {
     const std::string run = state + std::to_string(seed);
-    const Ending ending = tiny(run, "--text " + verses_ +
-                                        " --context 32 --width 32 --batch 16 --steps 250 --warmup 20 --lr 0.001 --ranks 1 "
-                                        "--validation-windows 100 --optimizer-state " +
-                                        state + " --seed " + std::to_string(seed));
+    const Ending ending =
+        tiny(run, "--text " + verses_ +
+                      " --context 32 --width 32 --batch 16 --steps 250 --warmup 20 --lr 0.001 --ranks 1 "
+                      "--validation-windows 100 --optimizer-state " +
+                      state + " --seed " + std::to_string(seed));
     EXPECT_EQ(ending.code, 0) << ending.output;
     const auto records = metrics_of(folder_ / run);
     return records.empty() ? NAN : records.back().value("validation_loss", double{NAN});
