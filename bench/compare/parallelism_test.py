@@ -15,7 +15,7 @@ def found(factor=1, losses=(8.0, 7.0), **more):
 
 
 def of_schedules(names):
-    mine = {f"fsdp shm, {name}": found(idle=[0.125] * 5, idle_of_passes=[0.12] * 5) for name in names}
+    mine = {f"fsdp shm, {name}": found(idle=[0.125] * 5, idle_of_passes=[0.12] * 5, idle_formula=[1 / 9] * 5) for name in names}
     theirs = {f"{pipelines.PEER}, {name}": found(2, (8.0, 7.25), idle=[0.25] * 5) for name in names[1:]}
     return {pipelines.ALONE: found(1.5)} | mine | theirs
 
@@ -23,9 +23,8 @@ def of_schedules(names):
 def pipelined():
     """PyTorch takes twice as long, and one process half as long again. The first schedule has no counterpart."""
     names = list(pipelines.SCHEDULES)
-    formulas = dict.fromkeys(names, 1 / 9)
     same = {"shape": "a shape", "parameters": 2e6, "work": {"batch": 4, "shape": {"context": 128}}}
-    rows = [same | {"ranks": ranks, "formulas": formulas, "contestants": of_schedules(names)} for ranks in (2, 4)]
+    rows = [same | {"ranks": ranks, "contestants": of_schedules(names)} for ranks in (2, 4)]
     return {"ours": "fsdp shm", "cores": 2, "rows": rows}
 
 
@@ -52,8 +51,8 @@ class PipelinesTest(unittest.TestCase):
         text = "\n".join(pipelines.render(pipelined()))
         row = "| `ZeroBubble` | 3000.0 ±33 % | 6000.0 ±33 % | 0.50 ±0.0 % | 1.50 ±0.0 % |"
         self.assertEqual(text.count(row), 2)
-        self.assertEqual(text.count(f"{row} 11.1 | 12.0 ±0.0 | 12.5 ±0.0 | 25.0 ±0.0 |"), 1)
-        self.assertIn("| `OneAtATime` | 3000.0 ±33 % | – | – | 1.50 ±0.0 % | 11.1 | 12.0 ±0.0 | 12.5 ±0.0 | – |", text)
+        self.assertEqual(text.count(f"{row} 11.1 ±0.0 | 12.0 ±0.0 | 12.5 ±0.0 | 25.0 ±0.0 |"), 1)
+        self.assertIn("| `OneAtATime` | 3000.0 ±33 % | – | – | 1.50 ±0.0 % | 11.1 ±0.0 | 12.0 ±0.0 | 12.5 ±0.0 | – |", text)
 
     def test_losses_are_compared_with_one_process(self):
         self.assertEqual(pipelines.loss_difference(pipelined()["rows"][0]), 0.25)

@@ -75,20 +75,12 @@ def contestants(setup, work):
     return found
 
 
-def formulas(turns, mine):
-    """The idle shares of equal stages, as this library has them, by schedule."""
-    jobs = {job.name: job for job in turns.jobs}
-    names = {schedule: name_of(mine, schedule) for schedule in SCHEDULES}
-    return {schedule: jobs[name].ask("formula")[0]["idle"] for schedule, name in names.items() if name in jobs}
-
-
 def run_work(setup, work):
     setup.say(f"  {work.shape}, {work.ranks} ranks")
-    mine = f"fsdp {setup.backends[0]}"
     with Turns(setup, contestants(setup, work), work.ranks) as turns:
         turns.take(ROUNDS)
-        found = {"formulas": formulas(turns, mine), "contestants": turns.found}
-    return found | {
+    return {
+        "contestants": turns.found,
         "ranks": work.ranks,
         "shape": str(work.shape),
         "parameters": setup.weights_of(work.shape)[1],
@@ -129,9 +121,8 @@ def row_of(result, row, schedule):
     ]
     if row["ranks"] > result["cores"]:
         return cells
-    formula = f"{100 * row['formulas'][schedule]:.1f}"
-    shares = [percent(mine["idle_of_passes"]), percent(mine["idle"])]
-    return cells + [formula, *shares, percent(peer["idle"]) if peer else "–"]
+    shares = [percent(mine[name]) for name in ("idle_formula", "idle_of_passes", "idle")]
+    return cells + [*shares, percent(peer["idle"]) if peer else "–"]
 
 
 def loss_difference(row):
@@ -175,7 +166,8 @@ def render(result):
         f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. All processes keep the memory that they free. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
-        "pass: by the formula of equal stages, and measured. The column *of the passes* is the share of the same order if "
+        "pass: by the formula of the schedule, and measured. The formula of `ZeroBubble` has the mean times of the "
+        "three kinds of passes, and those of the others need no times. The column *of the passes* is the share of the same order if "
         "each pass takes as long as it did, and messages take no time."
     ]
     for row in result["rows"]:

@@ -16,8 +16,8 @@ TURN_SECONDS, MOST_STEPS = 1.5, 3
 ROUNDS, QUICK_ROUNDS = (5, 9), (3, 3)
 ENOUGH_SECONDS = 120
 MARGIN = 1.3
-# Of a pipeline's step: as measured, and as its order of passes gives with the times of these passes.
-IDLE = ("idle", "idle_of_passes")
+# Of a pipeline's step: as measured, as its order of passes gives with the times of these passes, and by the formula.
+IDLE = ("idle", "idle_of_passes", "idle_formula")
 
 
 def rounds_of(members, quick, rounds=ROUNDS):

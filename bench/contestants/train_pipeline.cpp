@@ -103,19 +103,19 @@ class PipelineTraining {
   }
 
   Json steps(int64_t count) {
-    Json idle = Json::array(), of_passes = Json::array();
+    Json idle = Json::array(), of_passes = Json::array(), formula = Json::array();
     Json answer = contestant::take_steps(count, [&] {
       const double loss = step();
       idle.push_back(pipeline_.report().idle_share);
       of_passes.push_back(pipeline_.idle_share_of_passes());
+      formula.push_back(pipeline_.report().idle_share_formula);
       return loss;
     });
     answer["idle"] = idle;
     answer["idle_of_passes"] = of_passes;
+    answer["idle_formula"] = formula;
     return answer;
   }
-
-  double idle_share_formula() const { return pipeline_.report().idle_share_formula; }
 
  private:
   // Takes a step, and removes the gradients.
@@ -160,10 +160,6 @@ void train(fsdp::World& world, const Arguments& arguments, contestant::Conversat
          return Json::object();
        }},
       {"steps", [&](const Json& command) { return training->steps(command.at("count")); }},
-      {"formula",
-       [&](const Json&) {
-         return Json{{"idle", training->idle_share_formula()}};
-       }},
   });
 }
 

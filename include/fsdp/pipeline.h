@@ -131,7 +131,7 @@ struct PipelineReport {
   int micro_batches = 0;           // of the step
   double step_seconds = 0;         // the slowest rank's
   double idle_share = 0;           // mean share of step_seconds in which a rank ran no pass
-  double idle_share_formula = 0;   // of the schedule, if all stages take equally long
+  double idle_share_formula = 0;   // of the schedule, if each pass takes the mean time of its kind
   std::vector<double> costs;       // seconds of a forward and a backward of each block, measured in the first step
   std::vector<int> measured_cuts;  // the cuts of equal measured costs
   // The schedule: a line per rank. "2F0" is stage 2, forward, micro-batch 0. PyTorch's text

@@ -233,21 +233,23 @@ std::shared_ptr<report::RunningTrace> Runner::trace(const TraceOptions& options)
 }
 
 double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock* clock) {
-  const std::vector<StepPart> parts = exchange_parts(
-      axis_, {.loss = call.loss_sum, .busy_seconds = times_->busy_seconds(), .seconds = times_->seconds()});
-  double loss = 0, busy = 0, longest = 0;
+  const std::vector<StepPart> parts =
+      exchange_parts(axis_, {.loss = call.loss_sum, .passes = times_->busy_seconds(), .seconds = times_->seconds()});
+  double loss = 0, longest = 0;
+  stages::StageTimes busy;
   for (const StepPart& part : parts) {
     loss += part.loss;  // 0 but for the rank of the last stage
-    busy += part.busy_seconds;
+    busy += part.passes;
     longest = std::max(longest, part.seconds);
   }
   last_step_ = &schedule;
   pass_seconds_ = times_->pass_seconds();
   report_.step_seconds = longest;
-  report_.idle_share = longest > 0 ? 1 - busy / (longest * layout_.ranks) : 0;
-  if (const int micro_batches = call.context.micro_batches; report_.micro_batches != micro_batches) {
+  report_.idle_share = longest > 0 ? 1 - busy.sum() / (longest * layout_.ranks) : 0;
+  const int micro_batches = call.context.micro_batches;
+  report_.idle_share_formula = schedules_.idle_share_formula(micro_batches, busy);
+  if (report_.micro_batches != micro_batches) {
     report_.micro_batches = micro_batches;
-    report_.idle_share_formula = schedules_.idle_share_formula(micro_batches);
     report_.schedule = stages::to_csv(schedule);
   }
   if (clock == nullptr) return loss;

@@ -77,9 +77,11 @@ Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts&
 
 std::vector<StepPart> exchange_parts(World& axis, const StepPart& own) {
   std::vector<StepPart> parts;
-  for (const torch::Tensor& part : axis.all_gather(on_cpu({own.loss, own.busy_seconds, own.seconds}))) {
+  const auto& [loss, passes, seconds] = own;
+  const std::vector<double> packed{loss, passes.forward, passes.input_gradient, passes.weight_gradient, seconds};
+  for (const torch::Tensor& part : axis.all_gather(on_cpu(packed))) {
     const auto* values = part.const_data_ptr<double>();
-    parts.push_back({values[0], values[1], values[2]});
+    parts.push_back({values[0], {values[1], values[2], values[3]}, values[4]});
   }
   return parts;
 }

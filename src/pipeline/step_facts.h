@@ -8,6 +8,7 @@
 
 #include "fsdp/world.h"
 #include "pipeline/stage_layout.h"
+#include "stages/timing.h"
 
 namespace fsdp::pipeline {
 
@@ -39,9 +40,9 @@ Agreement agree_on_call(World& axis, const StageLayout& layout, const CallFacts&
 
 // A rank's part in a step.
 struct StepPart {
-  double loss = 0;          // the sum over micro-batches; on the rank of the last stage
-  double busy_seconds = 0;  // in passes
-  double seconds = 0;       // from the first action to the end of the last
+  double loss = 0;            // the sum over micro-batches; on the rank of the last stage
+  stages::StageTimes passes;  // seconds of all passes of the step, by their kind
+  double seconds = 0;         // from the first action to the end of the last
 };
 // By rank. A collective.
 std::vector<StepPart> exchange_parts(World& axis, const StepPart& own);

@@ -37,8 +37,9 @@ const StageSchedule& StepSchedules::of(const ScheduleKey& key) {
   return made_[key] = std::move(schedule);
 }
 
-double StepSchedules::idle_share_formula(int micro_batches) const {
-  return stages::idle_share_formula(name_of(options_.schedule), layout_.ranks, options_.stages_per_rank, micro_batches);
+double StepSchedules::idle_share_formula(int micro_batches, const stages::StageTimes& times) const {
+  return stages::idle_share_formula(name_of(options_.schedule), layout_.ranks, options_.stages_per_rank, micro_batches,
+                                    times);
 }
 
 }  // namespace fsdp::pipeline

@@ -5,6 +5,7 @@
 
 #include "pipeline/stage_layout.h"
 #include "stages/stage_schedule.h"
+#include "stages/timing.h"
 
 namespace fsdp::pipeline {
 
@@ -21,8 +22,8 @@ class StepSchedules {
 
   // With messages, and with the gathers of sharded stages that are actions. Valid, or without backwards its forwards.
   const stages::StageSchedule& of(const ScheduleKey& key);
-  // PipelineReport::idle_share_formula
-  double idle_share_formula(int micro_batches) const;
+  // PipelineReport::idle_share_formula. `times`: of the passes of all stages together.
+  double idle_share_formula(int micro_batches, const stages::StageTimes& times) const;
 
  private:
   PipelineOptions options_;

@@ -71,18 +71,16 @@ IdleShares idle_shares(const Mesh& mesh, const std::vector<stages::StageTimes>& 
   std::vector<stages::StageTimes> times(static_cast<size_t>(mesh.stages()));
   auto block = blocks.begin();
   for (size_t stage = 0; stage < times.size(); ++stage) {
-    for (int i = 0; i < mesh.cuts[stage]; ++i, ++block) {
-      times[stage].forward += block->forward;
-      times[stage].input_gradient += block->input_gradient;
-      times[stage].weight_gradient += block->weight_gradient;
-    }
+    for (int i = 0; i < mesh.cuts[stage]; ++i, ++block) times[stage] += *block;
   }
+  stages::StageTimes all;
+  for (const stages::StageTimes& of_stage : times) all += of_stage;
   const stages::StageTiming timing = stages::timing_of(mesh.schedule, times);
   const auto ranks = static_cast<int>(mesh.sizes.pipeline);
   return {.of_rank = timing.idle_shares,
           .mean = timing.idle_share,
           .equal_stages = stages::idle_share_formula(mesh.schedule_name, ranks, mesh.stages() / ranks,
-                                                     mesh.schedule.micro_batches)};
+                                                     mesh.schedule.micro_batches, all)};
 }
 
 }  // namespace fsdp::plan

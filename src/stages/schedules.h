@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "stages/stage_schedule.h"
+#include "stages/timing.h"
 
 namespace fsdp::stages {
 
@@ -30,8 +31,8 @@ StageSchedule zero_bubble(int ranks, int stages_per_rank, int micro_batches);
 struct NamedSchedule {
   std::string_view name;
   Generator generate;
-  // The share of the ranks' time without work, if all stages take equally long and messages no time.
-  double (*idle_share)(int ranks, int stages_per_rank, int micro_batches);
+  // The share of the ranks' time without work, if the passes of all stages take `times` and messages no time.
+  double (*idle_share)(int ranks, int stages_per_rank, int micro_batches, const StageTimes& times);
 };
 
 // In the order of fsdp::PipelineSchedule.
@@ -40,8 +41,10 @@ std::span<const NamedSchedule> named_schedules();
 const NamedSchedule& named_schedule(std::string_view name);
 
 // The formula of the schedule's paper, for reports that print it beside the measured share. Interleaved and ZeroBubble:
-// exact if `micro_batches` is a multiple of `ranks`, a lower bound otherwise. ZeroBubble: if forward, input gradient
-// and weight gradient take equally long.
-double idle_share_formula(std::string_view name, int ranks, int stages_per_rank, int micro_batches);
+// exact if `micro_batches` is a multiple of `ranks`, a lower bound otherwise. `times` are those of the passes of each
+// stage, in any unit. Only the share of ZeroBubble depends on them, and is exact unless weight gradients take longer
+// than the other two passes.
+double idle_share_formula(std::string_view name, int ranks, int stages_per_rank, int micro_batches,
+                          const StageTimes& times = {1, 1, 1});
 
 }  // namespace fsdp::stages

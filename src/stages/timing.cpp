@@ -146,6 +146,13 @@ class TimedRun {
 
 }  // namespace
 
+StageTimes& StageTimes::operator+=(const StageTimes& other) {
+  forward += other.forward;
+  input_gradient += other.input_gradient;
+  weight_gradient += other.weight_gradient;
+  return *this;
+}
+
 size_t count_passes(const std::vector<StageAction>& actions) {
   return static_cast<size_t>(std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); }));
 }

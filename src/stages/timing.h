@@ -16,6 +16,9 @@ struct StageTimes {
   double forward = 0;
   double input_gradient = 0;
   double weight_gradient = 0;
+
+  double sum() const { return forward + input_gradient + weight_gradient; }
+  StageTimes& operator+=(const StageTimes& other);
 };
 
 struct StageTiming {

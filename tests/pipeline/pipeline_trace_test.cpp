@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pipeline/sharded_pipeline.h"
+#include "stages/schedules.h"
 #include "stages/stage_schedule.h"
 #include "stages/timing.h"
 #include "support/message_of.h"
@@ -124,8 +125,8 @@ TEST(PipelineTrace, SaysStagePassAndMicroBatch) {
   });
 }
 
-// The share of the schedule with the passes of the trace, also after a forward.
-TEST(PipelineTrace, ShowsThePassesOfTheIdleShare) {
+// The shares of the schedule with the passes of the trace, also after a forward.
+TEST(PipelineTrace, ShowsThePassesOfTheIdleShares) {
   const ScratchDirectory scratch;
   run_ranks(2, [&](World& world) {
     Pipeline pipeline(four_layers({}).blocks, world, {.schedule = ZeroBubble});
@@ -135,13 +136,20 @@ TEST(PipelineTrace, ShowsThePassesOfTheIdleShare) {
     pipeline.step(batches, batches, square_sum);
     auto rows = rows_of(trace.write(scratch.path() / "step.json"), world.rank());
     std::vector<double> own, all;
+    torch::Tensor by_kind = torch::zeros({3}, torch::kFloat64);
     for (const Json& event : rows["pipeline"]) {
       const std::string name = event["name"];
-      if (name.find('_') == std::string::npos) own.push_back(event["dur"].get<double>());
+      if (name.find('_') != std::string::npos) continue;
+      own.push_back(event["dur"].get<double>());
+      by_kind[static_cast<int64_t>(std::string("FIW").find(name[1]))] += own.back();
     }
+    world.all_reduce_(by_kind);
+    const stages::StageTimes times{by_kind[0].item<double>(), by_kind[1].item<double>(), by_kind[2].item<double>()};
+    EXPECT_NEAR(pipeline.report().idle_share_formula, stages::idle_share_formula("ZeroBubble", 2, 1, 4, times), 1e-3);
     for (const torch::Tensor& of_rank : world.all_gather(torch::tensor(own, torch::kFloat64)))
       for (int64_t i = 0; i < of_rank.numel(); ++i) all.push_back(of_rank[i].item<double>());
-    const double expected = stages::timing_of_passes(stages::read_csv(pipeline.report().schedule), all).idle_share;
+    const stages::StageSchedule schedule = stages::read_csv(pipeline.report().schedule);
+    const double expected = stages::timing_of_passes(schedule, all).idle_share;
     EXPECT_NEAR(pipeline.idle_share_of_passes(), expected, 1e-3);  // spans are rounded
     pipeline.forward(batches);
     EXPECT_NEAR(pipeline.idle_share_of_passes(), expected, 1e-3);

@@ -17,10 +17,10 @@ INSTANTIATE_TEST_SUITE_P(Schedules, IdleShare, ::testing::ValuesIn(named_schedul
 TEST_P(IdleShare, IsThatOfTheFormula) {
   const std::string name(GetParam().name);
   const bool in_groups = name == "Interleaved" || name == "ZeroBubble";
-  const StageTimes times = name == "ZeroBubble" ? StageTimes{1, 1, 1} : StageTimes{3, 4, 1};
+  const StageTimes times{3, 4, 1};
   for_all_counts(GetParam(), {8, 4, 12}, [&](Counts counts, const StageSchedule& schedule) {
     const double measured = timing_with(schedule, times).idle_share;
-    const double formula = idle_share_formula(name, counts.ranks, counts.stages_per_rank, counts.micro_batches);
+    const double formula = idle_share_formula(name, counts.ranks, counts.stages_per_rank, counts.micro_batches, times);
     if (!in_groups || has_whole_groups(counts)) {
       EXPECT_NEAR(measured, formula, kRounding) << counts.text();
     } else {
@@ -35,6 +35,8 @@ TEST(IdleShareFormula, IsTheTextbooks) {
   EXPECT_DOUBLE_EQ(idle_share_formula("OneForwardOneBackward", 4, 1, 8), 3 / 11.0);
   EXPECT_DOUBLE_EQ(idle_share_formula("Interleaved", 4, 2, 8), 3 / 19.0);
   EXPECT_DOUBLE_EQ(idle_share_formula("ZeroBubble", 4, 1, 8), 1 / 9.0);
+  EXPECT_DOUBLE_EQ(idle_share_formula("ZeroBubble", 4, 1, 8, {1, 1, 2}), 0);
+  EXPECT_THROW(idle_share_formula("ZeroBubble", 4, 1, 8, {0, 0, 0}), Error);
 }
 
 // The formula is (p - 1) (F + B - 2 W), where B is the whole backward: DualPipe's table. The paper on zero bubbles
