@@ -34,8 +34,8 @@ struct Mesh {
 // four million passes.
 Mesh mesh_of(const MeshSizes& sizes, std::vector<int> cuts, std::string_view schedule, int64_t micro_batches);
 
-// The mean share of a step in which a rank of the pipeline runs no pass: by the times of the stages, and by the formula
-// of the schedule if each pass took the mean time of its kind.
+// The mean share of a step in which a rank of the pipeline runs no pass: by the times of the stages. `equal_stages` is
+// that of the schedule's formula, with the mean time of each kind of pass.
 struct IdleShares {
   std::vector<double> of_rank;  // by pipeline rank
   double mean = 0;
