@@ -79,8 +79,6 @@ def main():
         dist.init_process_group("gloo")
     training = Training(arguments, ranks)
     answer(output, {"steps": lambda command: training.steps(command["count"])})
-    if ranks > 1:
-        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
