@@ -15,7 +15,8 @@ def found(factor=1, losses=(8.0, 7.0), **more):
 
 
 def of_schedules(names):
-    mine = {f"fsdp shm, {name}": found(idle=[0.125] * 5, idle_of_passes=[0.12] * 5, idle_formula=[1 / 9] * 5) for name in names}
+    shares = {"idle": [0.125] * 5, "idle_of_passes": [0.12] * 5, "idle_formula": [1 / 9] * 5}
+    mine = {f"fsdp shm, {name}": found(**shares) for name in names}
     theirs = {f"{pipelines.PEER}, {name}": found(2, (8.0, 7.25), idle=[0.25] * 5) for name in names[1:]}
     return {pipelines.ALONE: found(1.5)} | mine | theirs
 

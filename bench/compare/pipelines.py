@@ -163,12 +163,13 @@ def row_lines(result, row):
 def render(result):
     counterparts = ", ".join(f"`{theirs}` for `{name}`" for name, (_, theirs) in SCHEDULES.items() if theirs)
     lines = [
-        f"A step: {MICRO_BATCHES} micro-batches, fp32, fused AdamW. All processes keep the memory that they free. `Interleaved` has 2 stages per rank. "
+        f"A step has {MICRO_BATCHES} micro-batches, in fp32, with fused AdamW. All processes keep the memory that they "
+        "free. `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
         "pass: by the formula of the schedule, and measured. The formula of `ZeroBubble` has the mean times of the "
-        "three kinds of passes, and those of the others need no times. The column *of the passes* is the share of the same order if "
-        "each pass takes as long as it did, and messages take no time."
+        "three kinds of passes. The formulas of the others need no times. The column *of the passes* is the share of "
+        "the same order if each pass takes as long as it did, and messages take no time."
     ]
     for row in result["rows"]:
         lines += row_lines(result, row)

@@ -36,11 +36,6 @@ const char* name_of(Kind kind) {
   }
 }
 
-double& part_of(stages::StageTimes& times, Kind pass) {
-  if (pass == Kind::Forward) return times.forward;
-  return pass == Kind::WeightGradient ? times.weight_gradient : times.input_gradient;
-}
-
 report::SpanFacts facts_of(const StageAction& action) {
   report::SpanFacts facts{{"stage", action.stage}, {"pass", name_of(action.kind)}};
   if (action.micro_batch >= 0) facts.emplace_back("micro_batch", action.micro_batch);
@@ -51,7 +46,6 @@ report::SpanFacts facts_of(const StageAction& action) {
 
 void ActionTimes::begin_call() {
   begin_ = end_ = last_pass_ = report::now();
-  busy_ = {};
   pass_seconds_.clear();
 }
 
@@ -68,7 +62,6 @@ ActionTimes::Scope::~Scope() { times_.add(action_, kind_, begin_, report::now())
 void ActionTimes::add(const StageAction& action, Scope::Kind kind, int64_t begin, int64_t end) {
   if (kind == Scope::Kind::Action && is_pass(action.kind)) {
     pass_seconds_.push_back(seconds_of(end - begin));
-    part_of(busy_, action.kind) += pass_seconds_.back();
     add_idle_until(begin);
     last_pass_ = end;
   }

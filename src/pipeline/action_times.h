@@ -11,7 +11,6 @@
 
 #include "report/trace_events.h"
 #include "stages/stage_action.h"
-#include "stages/timing.h"
 
 namespace fsdp::pipeline {
 
@@ -21,7 +20,6 @@ class ActionTimes {
   void begin_call();
   void end_call();
   // The last call's.
-  const stages::StageTimes& busy_seconds() const { return busy_; }  // a whole backward counts as input gradient
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }  // in the order of the schedule
   double seconds() const { return seconds_of(end_ - begin_); }
 
@@ -52,7 +50,6 @@ class ActionTimes {
   void add_idle_until(int64_t time);
 
   int64_t begin_ = 0, end_ = 0;  // of the call, in nanoseconds
-  stages::StageTimes busy_;      // seconds
   std::vector<double> pass_seconds_;
   int64_t last_pass_ = 0;  // its end, or the call's begin
   std::optional<std::vector<report::NamedSpan>> spans_;

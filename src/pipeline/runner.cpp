@@ -233,8 +233,11 @@ std::shared_ptr<report::RunningTrace> Runner::trace(const TraceOptions& options)
 }
 
 double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock* clock) {
-  const std::vector<StepPart> parts =
-      exchange_parts(axis_, {.loss = call.loss_sum, .passes = times_->busy_seconds(), .seconds = times_->seconds()});
+  pass_seconds_ = times_->pass_seconds();
+  const StepPart own{.loss = call.loss_sum,
+                     .passes = stages::sum_of_passes(schedule.ranks[rank_], pass_seconds_),
+                     .seconds = times_->seconds()};
+  const std::vector<StepPart> parts = exchange_parts(axis_, own);
   double loss = 0, longest = 0;
   stages::StageTimes busy;
   for (const StepPart& part : parts) {
@@ -243,7 +246,6 @@ double Runner::note(const Call& call, const StageSchedule& schedule, BlockClock*
     longest = std::max(longest, part.seconds);
   }
   last_step_ = &schedule;
-  pass_seconds_ = times_->pass_seconds();
   report_.step_seconds = longest;
   report_.idle_share = longest > 0 ? 1 - busy.sum() / (longest * layout_.ranks) : 0;
   const int micro_batches = call.context.micro_batches;

@@ -39,15 +39,19 @@ constexpr std::array<NamedSchedule, 5> kSchedules = {{
     {"ZeroBubble", zero_bubble, idle_zero_bubble},
 }};
 
+std::string names() {
+  std::string names;
+  for (const NamedSchedule& schedule : kSchedules) names.append(names.empty() ? "" : ", ").append(schedule.name);
+  return names;
+}
+
 }  // namespace
 
 std::span<const NamedSchedule> named_schedules() { return kSchedules; }
 
 const NamedSchedule& named_schedule(std::string_view name) {
   const auto* found = std::ranges::find(kSchedules, name, &NamedSchedule::name);
-  std::string names;
-  for (const NamedSchedule& schedule : kSchedules) names.append(names.empty() ? "" : ", ").append(schedule.name);
-  FSDP_CHECK(found != kSchedules.end(), "found the pipeline schedule {:?}, expected one of {}", name, names);
+  FSDP_CHECK(found != kSchedules.end(), "found the pipeline schedule {:?}, expected one of {}", name, names());
   return *found;
 }
 

@@ -157,6 +157,22 @@ size_t count_passes(const std::vector<StageAction>& actions) {
   return static_cast<size_t>(std::ranges::count_if(actions, [](const auto& action) { return is_pass(action.kind); }));
 }
 
+StageTimes sum_of_passes(const std::vector<StageAction>& actions, const std::vector<double>& pass_times) {
+  const size_t passes = count_passes(actions);
+  FSDP_CHECK(pass_times.size() == passes, "sum_of_passes: found times of {} passes, expected {}", pass_times.size(),
+             passes);
+  StageTimes sum;
+  auto time = pass_times.begin();
+  for (const StageAction& action : actions) {
+    if (!is_pass(action.kind)) continue;
+    double& of_kind = action.kind == Kind::Forward          ? sum.forward
+                      : action.kind == Kind::WeightGradient ? sum.weight_gradient
+                                                            : sum.input_gradient;
+    of_kind += *time++;
+  }
+  return sum;
+}
+
 StageTiming timing_of(const StageSchedule& schedule, const std::vector<StageTimes>& times, double message_time) {
   validate(schedule);
   FSDP_CHECK(times.size() == schedule.rank_of_stage.size(), "timing_of: found times of {} stages, expected {}",

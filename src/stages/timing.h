@@ -8,9 +8,6 @@
 
 namespace fsdp::stages {
 
-// The passes among the actions of a rank, as timing_of_passes wants a time of each.
-size_t count_passes(const std::vector<StageAction>& actions);
-
 // How long the passes of one stage take, in any unit. A whole backward takes as long as its two parts.
 struct StageTimes {
   double forward = 0;
@@ -20,6 +17,12 @@ struct StageTimes {
   double sum() const { return forward + input_gradient + weight_gradient; }
   StageTimes& operator+=(const StageTimes& other);
 };
+
+// The number of passes among the actions of a rank.
+size_t count_passes(const std::vector<StageAction>& actions);
+// The sums of the passes of a rank, by kind. `pass_times` has an entry per pass, in the order of the actions. A whole
+// backward counts as input gradient. Throws Error for another number of times.
+StageTimes sum_of_passes(const std::vector<StageAction>& actions, const std::vector<double>& pass_times);
 
 struct StageTiming {
   struct Interval {

@@ -36,6 +36,7 @@ TEST(IdleShareFormula, IsTheTextbooks) {
   EXPECT_DOUBLE_EQ(idle_share_formula("Interleaved", 4, 2, 8), 3 / 19.0);
   EXPECT_DOUBLE_EQ(idle_share_formula("ZeroBubble", 4, 1, 8), 1 / 9.0);
   EXPECT_DOUBLE_EQ(idle_share_formula("ZeroBubble", 4, 1, 8, {1, 1, 2}), 0);
+  EXPECT_DOUBLE_EQ(idle_share_formula("ZeroBubble", 4, 1, 8, {1, 1, 3}), 0);
   EXPECT_THROW(idle_share_formula("ZeroBubble", 4, 1, 8, {0, 0, 0}), Error);
 }
 

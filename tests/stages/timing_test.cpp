@@ -72,6 +72,16 @@ TEST(StageTimings, OfPassesAreThoseOfASmallScheduleByHand) {
   EXPECT_DOUBLE_EQ(timing.idle_share, 1 - 16 / 22.0);
 }
 
+TEST(SumOfPasses, IsByKind) {
+  const auto sums = [](const char* csv, const std::vector<double>& times) {
+    const StageTimes sum = sum_of_passes(read_csv(csv).ranks[0], times);
+    return std::vector{sum.forward, sum.input_gradient, sum.weight_gradient};
+  };
+  EXPECT_EQ(sums("0F0,0F1,0I0,0W0,0I1,0W1\n", {1, 2, 4, 8, 16, 32}), (std::vector<double>{3, 20, 40}));
+  EXPECT_EQ(sums("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", {1, 2}), (std::vector<double>{1, 2, 0}));
+  EXPECT_THROW(sums("0F0,0B0\n", {1}), Error);
+}
+
 TEST(StageTimings, OfEqualPassesAreThoseOfEqualStages) {
   const std::map<StageAction::Kind, double> times = {{StageAction::Kind::Forward, 2},
                                                      {StageAction::Kind::Backward, 5},
