@@ -67,6 +67,7 @@ PUBLIC = {
     "sharded_models.h": "api",
     "optim.h": "optim",
     "checkpoint.h": "checkpoint",
+    "freed_memory.h": "memory",
     "hot_restart.h": "checkpoint",
     "sync_batch_norm.h": "api",
     "activation_checkpoint.h": "api",

@@ -1,7 +1,7 @@
 #include "training/memory_guard.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
+#include <fsdp/freed_memory.h>
 
 #include "console/terminal.h"
 #include "planning/dry_run.h"
@@ -20,14 +20,8 @@ void check_activation_memory(fsdp::World& world, const RunOptions& options) {
   });
 }
 
-void keep_heap_small() {
-  constexpr int kBytes = 2 << 20;
-  mallopt(M_MMAP_THRESHOLD, kBytes);
-  malloc_trim(0);
-}
-
 void check_memory(fsdp::World& world, const RunOptions& options, const FreeMemory& free) {
-  if (options.ignore_memory) return keep_heap_small();
+  if (options.ignore_memory) return fsdp::return_freed_memory();
   const std::string kBarely = "barely";
   const std::string found = from_first_rank(world, [&]() -> std::string {
     const RunPlan plan = plan_here(world, options, free);
@@ -45,7 +39,7 @@ void check_memory(fsdp::World& world, const RunOptions& options, const FreeMemor
                     "other programs, or train anyway with --ignore-memory.",
                     plan.host.on_gpus ? "the GPUs of this host have" : "this host has"));
   });
-  if (found == kBarely) keep_heap_small();
+  if (found == kBarely) fsdp::return_freed_memory();
 }
 
 }  // namespace trainer

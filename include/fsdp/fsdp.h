@@ -10,6 +10,7 @@
 #include "fsdp/collectives.h"
 #include "fsdp/deferred_init.h"
 #include "fsdp/error.h"
+#include "fsdp/freed_memory.h"
 #include "fsdp/hot_restart.h"
 #include "fsdp/loss.h"
 #include "fsdp/mesh.h"

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "collectives/backends.h"
+#include "fsdp/freed_memory.h"
 #include "interpose/activation_count.h"
-#include "memory/freed_memory.h"
 #include "world/state.h"
 
 namespace fsdp {
@@ -61,7 +61,7 @@ Backings backings_of(const Options& options, World& world) {
       .shards = copied, .sums = plain, .states = plain, .activations = activation_store_of(options, world)};
   if (world.state()->held()) backings.shards = backings.states = held_backing_of(options, world);
   if (options.offload_directory.empty()) return backings;
-  memory::return_freed_memory();
+  return_freed_memory();
   backings.in_files = options.offload;
   if (backings.in_files == Offload::Nothing) return backings;
   FSDP_CHECK(world.device().is_cpu() || options.cpu_offload,

@@ -50,6 +50,17 @@ void check_parameter(const std::string& name, const torch::Tensor& tensor, const
       name);
 }
 
+void check_parameters(const std::vector<NamedUnit>& units, const torch::Device& device) {
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const NamedUnit& unit : units) {
+    for (const auto& [name, tensor] : unit.parameters) {
+      check_parameter(name, tensor, device);
+      FSDP_CHECK_UNIT(seen.insert(tensor.unsafeGetTensorImpl()).second, unit.name,
+                      "shard: the parameter {} is in two units, expected in one", name);
+    }
+  }
+}
+
 // Layers that the user placed by hand: one rank's shards lie on one device.
 void check_one_device(const std::vector<NamedUnit>& units, const torch::Device& device) {
   const NamedTensors::value_type* first = nullptr;
@@ -82,31 +93,14 @@ bool make_rest_real(const std::vector<NamedUnit>& units, const NamedTensors& ign
   return any;
 }
 
-ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, const BudgetedModules& budgeted,
-                         World& world, const Options& options, engine::WholeModel whole = {}) {
-  whole.ranks = world.state()->world_ranks();
-  std::vector<NamedUnit>& units = division.units;
-  check_options(options);
-  const Sharding sharding = sharding_of(options, world);
-  check_one_device(units, world.device());
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (const NamedUnit& unit : units) {
-    for (const auto& [name, tensor] : unit.parameters) {
-      check_parameter(name, tensor, world.device());
-      FSDP_CHECK_UNIT(seen.insert(tensor.unsafeGetTensorImpl()).second, unit.name,
-                      "shard: the parameter {} is in two units, expected in one", name);
-    }
-  }
-  check_memory(units, division.ignored);
-  if (world.rank() == 0) warn_of_aliases(units, division.ignored);
-  const bool any_deferred = make_rest_real(units, division.ignored);
-  drop_empty(units);
+std::shared_ptr<engine::Model> make_model(const MakeGroup& make_group, ModuleDivision division,
+                                          const BudgetedModules& budgeted, World& world, const Options& options,
+                                          const Sharding& sharding, engine::WholeModel whole) {
   const MixedPrecision& precision = options.mixed_precision;
-  convert_buffers(units, precision);
   const Backings backings = backings_of(options, world);
   const bool offloaded = is_offloaded_to_cpu(options, world);
-  auto model = engine::Model::make(
-      engine::ModelSpec{.units = divide_by_dtype(std::move(units), precision),
+  return engine::Model::make(
+      engine::ModelSpec{.units = divide_by_dtype(std::move(division.units), precision),
                         .group = offloaded ? make_offloaded_group(world, backings) : make_group(),
                         .new_host_group = [state = world.state()] { return state->new_host_group(); },
                         .device = world.device(),
@@ -132,9 +126,11 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
                         .recomputed_blocks = block_names(budgeted),
                         .check_common_every = options.check_common_every,
                         .whole = std::move(whole)});
-  give_budgets(budgeted, model->recomputed_blocks());
-  if (any_deferred && options.initialise) deferred::settle_draws();
-  // A rank that waits in a call of the world does not delay readers of its optimizer's writes.
+}
+
+// Before a call of the world the rank publishes its optimizer's writes, so that their readers do not wait for it. The
+// model's group notes the call, so that messages can name it.
+void watch_calls(World& world, const std::shared_ptr<engine::Model>& model) {
   world.state()->before_calls([observer = std::weak_ptr(model)] {
     const auto alive = observer.lock();
     if (alive) alive->publish_pieces();
@@ -145,6 +141,25 @@ ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, c
     if (alive) alive->group().note_call(call);
     return alive != nullptr;
   });
+}
+
+ShardedModel shard_units(const MakeGroup& make_group, ModuleDivision division, const BudgetedModules& budgeted,
+                         World& world, const Options& options, engine::WholeModel whole = {}) {
+  whole.ranks = world.state()->world_ranks();
+  std::vector<NamedUnit>& units = division.units;
+  check_options(options);
+  const Sharding sharding = sharding_of(options, world);
+  check_one_device(units, world.device());
+  check_parameters(units, world.device());
+  check_memory(units, division.ignored);
+  if (world.rank() == 0) warn_of_aliases(units, division.ignored);
+  const bool any_deferred = make_rest_real(units, division.ignored);
+  drop_empty(units);
+  convert_buffers(units, options.mixed_precision);
+  auto model = make_model(make_group, std::move(division), budgeted, world, options, sharding, std::move(whole));
+  give_budgets(budgeted, model->recomputed_blocks());
+  if (any_deferred && options.initialise) deferred::settle_draws();
+  watch_calls(world, model);
   return ShardedModel(std::move(model));
 }
 

@@ -3,16 +3,17 @@
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
+#include "fsdp/freed_memory.h"
 #include "memory/kept_blocks.h"
 
-namespace fsdp::memory {
+namespace fsdp {
 
 namespace {
 
 constexpr size_t kLarge = 1 << 20;  // smaller blocks are glibc's
 
-KeptBlocks& blocks() {
-  static auto* const blocks = new KeptBlocks;
+memory::KeptBlocks& blocks() {
+  static auto* const blocks = new memory::KeptBlocks;
   return *blocks;
 }
 
@@ -38,14 +39,24 @@ class ReturningAllocator : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 };
 
+bool has_default_allocator() { return c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator(); }
+
 }  // namespace
 
+void memory::keep_freed_memory() {
+  if (!has_default_allocator()) return;
+  constexpr int kMost = 32 << 20, kNever = -1;  // glibc takes no more (mallopt(3))
+  mallopt(M_MMAP_THRESHOLD, kMost);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+}
+
 void return_freed_memory() {
-  if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) return;
-  c10::SetCPUAllocator(new ReturningAllocator);  // for good: tensors outlive static objects
-  constexpr int kBytes = 4 << 20;                // of other memory than tensors'
-  mallopt(M_MMAP_THRESHOLD, kBytes);
+  if (!has_default_allocator()) return;
+  c10::SetCPUAllocator(new ReturningAllocator);              // for good: tensors outlive static objects
+  constexpr int kLargest = 4 << 20, kUnusedEnd = 128 << 10;  // of the heap for other memory than tensors'
+  mallopt(M_MMAP_THRESHOLD, kLargest);
+  mallopt(M_TRIM_THRESHOLD, kUnusedEnd);
   malloc_trim(0);
 }
 
-}  // namespace fsdp::memory
+}  // namespace fsdp

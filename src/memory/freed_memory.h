@@ -1,13 +1,12 @@
-// Gives memory that this process frees back to the system.
+// Keeps the memory of tensors that this process has freed. return_freed_memory (fsdp/freed_memory.h) does not.
 #pragma once
 
 namespace fsdp::memory {
 
-// From now on most memory of large freed tensors goes back to the system, where it serves as cache for files. Some of
-// it is kept for the next tensors (kept_blocks.h). By itself glibc keeps all freed memory. The
-// blocks of a step rarely have the sizes of earlier ones, so its heap grows to 1.5 times the peak of activations, and
-// does not shrink. For the whole process, and tensors on the CPU. Nothing where it has a CPU allocator of its own
-// already.
-void return_freed_memory();
+// From now on glibc keeps freed memory for the next tensors, but for blocks of more than 32 MiB. By default it gives
+// memory back whenever the end of its heap is free. This is so after each step of a pipeline, and the next step has page
+// faults. The most that the process takes stays about the same. For the whole process. It does nothing after
+// return_freed_memory, or if LibTorch has another allocator for CPUs.
+void keep_freed_memory();
 
 }  // namespace fsdp::memory

@@ -8,6 +8,7 @@
 #include "api/tensor_parallel/tensor_axis.h"
 #include "base/error.h"
 #include "engine/reports.h"
+#include "memory/freed_memory.h"
 #include "optim/clip.h"
 #include "optim/clip_plain.h"
 #include "pipeline/action_error.h"
@@ -48,6 +49,7 @@ Runner::Runner(std::vector<PipelineBlock> blocks, World axis, PipelineOptions op
                                                     first + layout_.cuts[stage] - 1));
   }
   report_.cuts = layout_.cuts;
+  if (axis_.device().is_cpu()) memory::keep_freed_memory();
 }
 
 int Runner::agree(const ModelScopes& models, size_t inputs, std::optional<size_t> targets, StepRandomness& randomness) {

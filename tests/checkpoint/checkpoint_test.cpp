@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "support/message_of.h"
 #include "support/models.h"
@@ -15,6 +16,7 @@ namespace {
 
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
+using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_models::make_gpt;
@@ -239,6 +241,35 @@ TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
     auto sharded = shard(*model.module, world);
     EXPECT_THAT(message_of([&] { save_checkpoint("/proc/none/checkpoint", {.model = &sharded}); }),
                 HasSubstr("/proc/none"));
+  });
+}
+
+TEST(SaveCheckpoint, RefusesNamesOfWhatIsUnfinishedAndNone) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    torch::nn::Linear net(3, 2);
+    auto sharded = shard(*net, world);
+    for (const char* name : {"run.partial-before", "run.partial-replaced", "run.partial.lock"}) {
+      EXPECT_THAT(message_of<Error>([&] { save_checkpoint(scratch.path() / name, {.model = &sharded}); }),
+                  HasSubstr("a save to 'run' uses such names"));
+    }
+    EXPECT_THAT(message_of<Error>([&] { save_checkpoint("", {.model = &sharded}); }), HasSubstr("found no directory"));
+    EXPECT_THAT(message_of<Error>([&] { save_pretrained("", sharded); }), HasSubstr("found no directory"));
+    save_checkpoint(scratch.path() / "run.partial", {.model = &sharded});
+  });
+}
+
+TEST(SaveCheckpoint, RefusesAStepThatIsNone) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
+    auto model = make_gpt();
+    auto sharded = shard(*model.module, world);
+    for (int64_t step : {int64_t{-1}, checkpoint::kHighestStep + 1}) {
+      EXPECT_THAT(
+          message_of<Error>([&] { save_checkpoint(scratch.path() / "step", {.model = &sharded, .step = step}); }),
+          HasSubstr("expected a number from 0 to 2^53"));
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
   });
 }
 

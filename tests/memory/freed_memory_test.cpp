@@ -1,5 +1,6 @@
 #include "memory/freed_memory.h"
 
+#include <fsdp/freed_memory.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "support/message_of.h"
+#include "support/page_faults.h"
+#include "support/run_ranks.h"
 
 namespace fsdp::memory {
 namespace {
@@ -17,6 +20,33 @@ int64_t resident_bytes() {
   std::ifstream("/proc/self/statm") >> pages >> resident;
   return resident * 4096;
 }
+
+// Tensors with sizes of activations, all in use at once.
+int64_t faults_of_tensors() {
+  return testing::page_faults_of([] {
+    std::vector<torch::Tensor> tensors;
+    for (int64_t i = 0; i < 64; ++i) tensors.push_back(torch::ones({(1 + i % 4) << 18}));
+  });
+}
+
+constexpr int64_t kPagesOfTensors = 16 * (1 + 2 + 3 + 4) * 256;
+
+// In a process of its own.
+void expect_kept(bool returned_before) {
+  testing::run_ranks(1, [returned_before](World&) {
+    if (returned_before) return_freed_memory();
+    keep_freed_memory();
+    EXPECT_GE(faults_of_tensors(), kPagesOfTensors);
+    for (int i = 0; i < 3; ++i) {
+      if (returned_before) EXPECT_GE(faults_of_tensors(), kPagesOfTensors / 2);
+      if (!returned_before) EXPECT_LE(faults_of_tensors(), kPagesOfTensors / 10);
+    }
+  });
+}
+
+TEST(FreedMemory, IsKeptForTheNextTensors) { expect_kept(/*returned_before=*/false); }
+
+TEST(FreedMemory, IsNotKeptAfterAProgramChoseToReturnIt) { expect_kept(/*returned_before=*/true); }
 
 TEST(FreedMemory, OfTensorsGoesBackToTheSystemButForAQuarter) {
   return_freed_memory();

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "pipeline/small_gpt.h"
+#include "support/resident_bytes.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::process_bytes;
 using fsdp::testing::run_ranks;
 using testing_models::inputs_of;
 using testing_models::SmallGpt;
@@ -100,6 +102,20 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Pipelines, AddTheGradientsOfSeveralCalls) {
   run_ranks(2, [](World& world) { expect_equal_training(world, {}, {.calls = 3}, {}); });
+}
+
+// So that the next step has no page faults for its activations.
+TEST(Pipelines, KeepTheMemoryOfActivationsBetweenSteps) {
+  run_ranks(2, [](World& world) {
+    const SmallGpt model{.length = 128, .width = 256};
+    const StepsOf steps{.micro_batches = 16};
+    torch::manual_seed(kSeed);
+    Pipeline pipeline(testing_models::blocks_of(model), world, {.schedule = AllForwardAllBackward});
+    const Tensors inputs = inputs_of(model, steps, 0), targets = targets_of(model, steps, 0);
+    for (int step = 0; step < 3; ++step) pipeline.step(inputs, targets, token_loss);
+    constexpr int64_t kOfSystem = 100 << 10;  // the system counts pages of several processors approximately
+    EXPECT_LE(process_bytes("VmHWM") - process_bytes("VmRSS"), kOfSystem);
+  });
 }
 
 TEST(Pipelines, RunBlocksWithoutTies) {

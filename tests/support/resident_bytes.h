@@ -1,4 +1,4 @@
-// How much of a mapping counts as memory of this process.
+// How much counts as memory of this process, as a whole and of a mapping.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,15 @@
 #include <string>
 
 namespace fsdp::testing {
+
+// By a key of /proc/self/status, for example "VmRSS".
+inline int64_t process_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  int64_t kibibytes = 0;
+  for (std::string word; status >> word && word != key + ":";) continue;
+  status >> kibibytes;
+  return kibibytes * 1024;
+}
 
 // Of the mappings that /proc/self/smaps describes and `is_meant` accepts, by their first byte and their line.
 template <typename Meant>
