@@ -163,8 +163,8 @@ def row_lines(result, row):
 def render(result):
     counterparts = ", ".join(f"`{theirs}` for `{name}`" for name, (_, theirs) in SCHEDULES.items() if theirs)
     lines = [
-        f"A step has {MICRO_BATCHES} micro-batches, in fp32, with fused AdamW. PyTorch's processes are told to keep "
-        "the memory that they free, as a `Pipeline` does by itself. `Interleaved` has 2 stages per rank. "
+        f"A step has {MICRO_BATCHES} micro-batches, in fp32, with fused AdamW. A `Pipeline` keeps freed memory "
+        "by itself. PyTorch's processes keep it by a setting of the allocator (`GLIBC_TUNABLES`). `Interleaved` has 2 stages per rank. "
         f"PyTorch's schedules over Gloo: {counterparts}. *Speed-up* is how many times faster a step is "
         "than that of one process with one thread. *Idle* is the share of a step, in percent, in which a rank ran no "
         "pass: by the formula of the schedule, and measured. The formula of `ZeroBubble` has the mean times of the "

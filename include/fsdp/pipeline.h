@@ -157,7 +157,7 @@ struct PipelineReport {
 //   in the order of one process's backward, the last block's first. After a step all copies hold the same sum, so their
 //   optimizers step alike. A norm over gradients has to count one copy.
 //
-// On CPUs the process keeps freed memory from then on, so that the next step's passes have no page faults. A program
+// On CPUs the process keeps freed memory from then on, so that the next step's passes have few page faults. A program
 // with little memory to spare calls return_freed_memory before.
 //
 // Functions are for the thread that trains. Constructor, step and forward are collectives of the axis. A failure names

@@ -35,17 +35,22 @@ void change_manifest(const fs::path& directory, const std::string& from, const s
   fsdp::testing::write_file(file, sealed_manifest(text));
 }
 
+// How the checkpoint of `state` is refused if its manifest was changed, or "no error".
+std::string refusal_of(const fs::path& directory, const Checkpoint& state, const std::string& from,
+                       const std::string& to) {
+  fs::remove_all(directory);
+  save_checkpoint(directory, state);
+  change_manifest(directory, from, to);
+  return message_of<Error>([&] { load_checkpoint(directory, state); });
+}
+
 TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
   const ScratchDirectory scratch;
   run_ranks(1, [&](World& world) {
     auto model = make_gpt();
     auto sharded = shard(*model.module, world);
-    const fs::path directory = scratch.path() / "step-5";
     const auto refusal_of = [&](const std::string& from, const std::string& to) {
-      fs::remove_all(directory);
-      save_checkpoint(directory, {.model = &sharded, .step = 5});
-      change_manifest(directory, from, to);
-      return message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded}); });
+      return fsdp::refusal_of(scratch.path() / "step-5", {.model = &sharded, .step = 5}, from, to);
     };
     EXPECT_EQ(refusal_of("\"step\": 5", "\"step\": 9007199254740992"), "no error");  // 2^53
     for (const std::string step : {"-1", "5.5", "5.0", "\"5\"", "null", "true", "[5]", "9007199254740993",
@@ -115,7 +120,7 @@ TEST(DamagedCheckpoint, AManifestIsTakenWithWholeNumbersInTheirRangesAlone) {
   });
 }
 
-// Of an optimizer that has made a step, and a module with buffers.
+// The optimizer has made a step, and the module has buffers.
 TEST(DamagedCheckpoint, AForgedManifestIsAnErrorThatSaysThePlaceWhatWasFoundAndExpected) {
   const ScratchDirectory scratch;
   run_ranks(1, [&](World& world) {
@@ -124,12 +129,9 @@ TEST(DamagedCheckpoint, AForgedManifestIsAnErrorThatSaysThePlaceWhatWasFoundAndE
     AdamW optimizer(sharded);
     net->forward(torch::ones({4, 3})).sum().backward();
     optimizer.step();
-    const fs::path directory = scratch.path() / "step-1";
+    const Checkpoint state{.model = &sharded, .optimizer = &optimizer, .step = 1};
     const auto refusal_of = [&](const std::string& from, const std::string& to) {
-      fs::remove_all(directory);
-      save_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer, .step = 1});
-      change_manifest(directory, from, to);
-      return message_of<Error>([&] { load_checkpoint(directory, {.model = &sharded, .optimizer = &optimizer}); });
+      return fsdp::refusal_of(scratch.path() / "step-1", state, from, to);
     };
     const auto says = [](const std::string& found, const std::string& place, const std::string& expected) {
       return HasSubstr(fmt::format("manifest.json is damaged: found {} for '{}', expected {}", found, place, expected));

@@ -2,28 +2,39 @@
 
 #include <fsdp/freed_memory.h>
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "support/message_of.h"
-#include "support/page_faults.h"
+#include "support/resident_bytes.h"
 #include "support/run_ranks.h"
 
 namespace fsdp::memory {
 namespace {
 
-int64_t resident_bytes() {
-  int64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * 4096;
+int64_t resident_bytes() { return testing::process_bytes("VmRSS"); }
+
+// Of `function`, of 4 KiB each: the process has no huge pages from then on. Reads from a disk do not count.
+template <typename Function>
+int64_t page_faults_of(Function function) {
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<int64_t>(usage.ru_minflt);
+  };
+  const int64_t before = faults();
+  function();
+  return faults() - before;
 }
 
 // Tensors with sizes of activations, all in use at once.
 int64_t faults_of_tensors() {
-  return testing::page_faults_of([] {
+  return page_faults_of([] {
     std::vector<torch::Tensor> tensors;
     for (int64_t i = 0; i < 64; ++i) tensors.push_back(torch::ones({(1 + i % 4) << 18}));
   });

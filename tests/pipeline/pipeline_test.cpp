@@ -104,7 +104,7 @@ TEST(Pipelines, AddTheGradientsOfSeveralCalls) {
   run_ranks(2, [](World& world) { expect_equal_training(world, {}, {.calls = 3}, {}); });
 }
 
-// So that the next step has no page faults for its activations.
+// The next step then has few page faults for its activations.
 TEST(Pipelines, KeepTheMemoryOfActivationsBetweenSteps) {
   run_ranks(2, [](World& world) {
     const SmallGpt model{.length = 128, .width = 256};

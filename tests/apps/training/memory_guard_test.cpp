@@ -14,14 +14,12 @@ namespace {
 
 using fsdp::testing::run_ranks;
 
-torch::Tensor of_megabytes(int64_t megabytes) { return torch::empty({megabytes << 20}, torch::kUInt8); }
-
-// Whether tensors have an allocator of their own, and no memory of glibc's.
+// True if the memory of a tensor comes from an allocator that is not glibc's.
 bool returns_freed_memory() {
   const auto of_glibc = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
   const auto before = of_glibc();
-  const torch::Tensor tensor = of_megabytes(4);
-  return of_glibc() < before + (4 << 20);
+  const torch::Tensor tensor = torch::empty({4 << 20}, torch::kUInt8);
+  return of_glibc() < before + tensor.nbytes();
 }
 
 TEST(MemoryGuard, ReturnsFreedMemoryOfARunThatBarelyFits) {
