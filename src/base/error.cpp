@@ -2,25 +2,14 @@
 
 #include <cstring>
 
+#include "base/rank_names.h"
 #include "fsdp/movable.h"
 
 namespace fsdp {
 
-namespace {
+std::string message_prefix() { return "[fsdp" + text_of_this_rank() + "] "; }
 
-// Written once, when the process becomes a rank; read by every message.
-std::string& rank_text() {
-  static std::string text;
-  return text;
-}
-
-}  // namespace
-
-void set_message_rank(int rank, int size) { rank_text() = fmt::format(" rank {}/{}", rank, size); }
-
-std::string message_prefix() { return "[fsdp" + rank_text() + "] "; }
-
-std::string message_prefix(const std::string& unit) { return "[fsdp" + rank_text() + " unit=" + unit + "] "; }
+std::string message_prefix(const std::string& unit) { return "[fsdp" + text_of_this_rank() + " unit=" + unit + "] "; }
 
 void throw_error(const std::string& message) { throw Error(message); }
 

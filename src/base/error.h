@@ -13,12 +13,10 @@
 
 namespace fsdp {
 
-// The start of every message: "[fsdp rank 3/8] " once the process knows its rank, "[fsdp] " before.
+// The start of every message: "[fsdp rank 3/8] " once the rank is known (rank_names.h), "[fsdp] " before.
 std::string message_prefix();
 // As above, with the unit that is concerned: "[fsdp rank 3/8 unit=blocks.4] ".
 std::string message_prefix(const std::string& unit);
-// Told by world/ when the process becomes a rank.
-void set_message_rank(int rank, int size);
 
 [[noreturn]] void throw_error(const std::string& message);
 [[noreturn]] void throw_invariant(const char* file, int line, const std::string& message);

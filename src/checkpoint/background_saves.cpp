@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rank_thread.h"
 #include "base/unfinished_work.h"
 #include "checkpoint/write_checkpoint.h"
 #include "files/wrapped.h"
@@ -119,7 +120,7 @@ std::shared_ptr<SaveUnderWay> BackgroundSaves::start(const SaveTarget& target, T
                state = std::make_shared<TakenState>(std::move(state))] { run(target, *state, save); };
   try {
     const SignalsForOthers masked;
-    thread_ = std::thread(body);
+    thread_ = std::thread(of_this_rank(body));
   } catch (const std::system_error&) {
     body();  // there is no thread to be had, and the other ranks wait for this one
   }

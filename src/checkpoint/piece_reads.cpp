@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::checkpoint {
 
 namespace {
@@ -72,7 +74,7 @@ std::vector<std::string> read_and_check(const std::vector<PieceRead>& reads) {
   };
   {
     std::vector<std::jthread> others;
-    for (size_t i = 1; i < std::min(kThreads, blocks.size()); ++i) others.emplace_back(work);
+    for (size_t i = 1; i < std::min(kThreads, blocks.size()); ++i) others.emplace_back(of_this_rank(work));
     work();
   }
   std::vector<std::string> in_order;

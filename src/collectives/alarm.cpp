@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives {
 
-Alarm::Alarm(std::chrono::milliseconds timeout) : timeout_(timeout), thread_([this] { run(); }) {}
+Alarm::Alarm(std::chrono::milliseconds timeout) : timeout_(timeout), thread_(of_this_rank([this] { run(); })) {}
 
 Alarm::~Alarm() {
   {

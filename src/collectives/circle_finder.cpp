@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/pace.h"
 #include "base/patience.h"
+#include "base/rank_thread.h"
 
 namespace fsdp::collectives {
 
@@ -63,7 +65,7 @@ class Reading {
 struct Certain {
   WaitCircle circle;
   std::string text;
-  Patience patience{kOthers};
+  Patience patience{paced(kOthers)};
 };
 
 // This rank shows its own finding before it counts.
@@ -110,7 +112,7 @@ void BoardThread::run() {
   std::unique_lock lock(mutex);
   while (!stopping) {
     changed.wait(lock, [this] { return stopping || is_awake; });
-    changed.wait_for(lock, kBetweenLooks, [this] { return stopping; });
+    changed.wait_for(lock, paced(kBetweenLooks), [this] { return stopping; });
     if (stopping) break;
     RankWaits own = calls_.waits();
     is_awake = !own.waits.empty();
@@ -190,7 +192,7 @@ class BoardFinder final : public CircleFinder {
   }
   void wake() override {
     const std::lock_guard lock(shared_->mutex);
-    if (!thread_.joinable()) thread_ = std::thread([shared = shared_] { shared->run(); });
+    if (!thread_.joinable()) thread_ = std::thread(of_this_rank([shared = shared_] { shared->run(); }));
     shared_->is_awake = true;
     shared_->changed.notify_all();
   }

@@ -4,6 +4,8 @@
 #include <stop_token>
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives {
 
 void PumpList::add(Pump& pump) {
@@ -62,7 +64,7 @@ void pump_until(const std::stop_token& stop, PumpList& list) {
 PumpedWait::PumpedWait() {
   const std::shared_ptr<PumpList>& list = pumps_of_this_thread();
   if (list->is_empty()) return;
-  helper_ = std::jthread([list](const std::stop_token& stop) { pump_until(stop, *list); });
+  helper_ = std::jthread(of_this_rank([list](const std::stop_token& stop) { pump_until(stop, *list); }));
 }
 
 }  // namespace fsdp::collectives

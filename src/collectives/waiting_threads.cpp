@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives {
 
 WaitingThreads::~WaitingThreads() {
@@ -16,7 +18,7 @@ WaitingThreads::~WaitingThreads() {
 void WaitingThreads::begin(std::function<void()> wait) {
   const std::lock_guard lock(mutex_);
   waits_.push_back(std::move(wait));
-  if (idle_ < waits_.size()) threads_.emplace_back([this] { run(); });
+  if (idle_ < waits_.size()) threads_.emplace_back(of_this_rank([this] { run(); }));
   changed_.notify_one();
 }
 

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pace.h"
 #include "base/patience.h"
 #include "base/rank_names.h"
+#include "base/rank_thread.h"
 #include "collectives/divergence.h"
 #include "collectives/model_waits.h"
 
@@ -92,7 +94,7 @@ void Watchdog::Thread::run() {
   std::unique_lock lock(mutex);
   int64_t previous = 0, previous_call = 0;
   while (!stopping || unposted) {
-    changed.wait_for(lock, kPeriod, [&] { return stopping || unposted || lost; });
+    changed.wait_for(lock, paced(kPeriod), [&] { return stopping || unposted || lost; });
     if (unposted) {
       unposted = false;
       post(lock);
@@ -246,7 +248,7 @@ std::optional<Diagnosis> Watchdog::Thread::circle_or_failure(const Statuses& pee
 Watchdog::Watchdog(std::unique_ptr<StatusBoard> board, int rank, std::vector<int> names,
                    std::shared_ptr<WorldCalls> calls, const WorldCalls::Place& place)
     : shared_(std::make_shared<Thread>(std::move(board), rank, std::move(names), std::move(calls), place)),
-      thread_([shared = shared_] { shared->run(); }) {}
+      thread_(of_this_rank([shared = shared_] { shared->run(); })) {}
 
 Watchdog::~Watchdog() {
   std::unique_lock lock(shared_->mutex);

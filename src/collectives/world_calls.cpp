@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/pace.h"
+
 namespace fsdp::collectives {
 
 namespace {
@@ -171,7 +173,7 @@ RankWaits WorldCalls::waits() const {
     if (group != groups_.end() && group->second.is_given) all.waits.back().call = call->second.wait.call;
   }
   for (const auto& [thread, call] : calls_) {
-    if (waits_.count(thread) > 0 || Clock::now() - call.since < kLong) continue;
+    if (waits_.count(thread) > 0 || Clock::now() - call.since < paced(kLong)) continue;
     all.waits.push_back(call.wait);
     all.waits.back().awaited = groups_.at(call.wait.group).place.ranks;
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -23,22 +24,29 @@ uint64_t mark_of(const torch::Tensor& state) {
 }
 
 struct Waiting {
+  at::Generator generator;  // kept, so that no other one has its address
   std::shared_ptr<Recording> recording;
   torch::Tensor before;  // the generator's state before the first of its numbers
   torch::Tensor mark;    // and since
   uint64_t seed;
 };
 
-// There is one default generator, and this belongs to it.
+// This belongs to the default generator. A program may give each of its threads one of its own.
 std::optional<Waiting>& waiting() {
-  static auto& waiting = *new std::optional<Waiting>;  // never destroyed: LibTorch may be gone by then
-  return waiting;
+  struct All {
+    std::mutex mutex;
+    std::map<const c10::GeneratorImpl*, std::optional<Waiting>> by_generator;
+  };
+  static auto& all = *new All;  // never destroyed: LibTorch may be gone by then
+  const std::lock_guard lock(all.mutex);
+  return all.by_generator[at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl()];
 }
 
 void wait_for(std::shared_ptr<Recording> recording) {
   const torch::Tensor before = generator_state();
-  Waiting next{.recording = std::move(recording), .before = before, .mark = {}, .seed = mark_of(before)};
   at::Generator generator = at::detail::getDefaultCPUGenerator();
+  Waiting next{
+      .generator = generator, .recording = std::move(recording), .before = before, .mark = {}, .seed = mark_of(before)};
   {
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(next.seed);

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::memory {
 
 namespace {
@@ -41,7 +43,7 @@ void BackgroundReads::add(File file, size_t offset, size_t bytes) {
   if (bytes == 0) return;
   const std::lock_guard lock(mutex_);
   queue_.push_back({std::move(file), offset, bytes});
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = std::thread(of_this_rank([this] { run(); }));
   changed_.notify_all();
 }
 

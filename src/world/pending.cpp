@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/rank_thread.h"
 #include "collectives/pumps.h"
 #include "fsdp/work.h"
 
@@ -95,7 +96,7 @@ class Background::Task final : public Pending {
 
 Background::Background(std::unique_ptr<collectives::Group> group, std::shared_ptr<collectives::WorldCalls> calls,
                        uint64_t number)
-    : group_(std::move(group)), calls_(std::move(calls)), number_(number), thread_([this] { work(); }) {}
+    : group_(std::move(group)), calls_(std::move(calls)), number_(number), thread_(of_this_rank([this] { work(); })) {}
 
 Background::~Background() {
   {

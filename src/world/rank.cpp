@@ -9,6 +9,8 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/rank_names.h"
+#include "base/rank_thread.h"
 #include "base/unfinished_work.h"
 #include "collectives/group.h"
 #include "files/wrapped.h"
@@ -63,6 +65,13 @@ struct WaitsForWork {
   ~WaitsForWork() { wait_for_unfinished_work(); }
 };
 
+c10::intrusive_ptr<c10d::Store> patient_store(const c10::intrusive_ptr<c10d::Store>& store,
+                                              const LaunchOptions& options) {
+  auto part = c10::make_intrusive<PatientStore>("launch", store);
+  part->setTimeout(options.timeout);
+  return part;
+}
+
 void print_failure(const RankError& error) { files::show_error(error.message + "\n"); }
 
 Launches& launches_of_this_process() {
@@ -75,7 +84,7 @@ Launches& launches_of_this_process() {
 int run_rank(const Identity& identity, const std::function<void(World&)>& body,
              const std::function<std::shared_ptr<State>()>& connect,
              const std::function<void(const RankError&)>& on_failure) {
-  set_message_rank(identity.rank, identity.size);
+  set_this_rank(identity.rank, identity.size);
   std::shared_ptr<State> state;
   try {
     choose_threads(identity.local_size);
@@ -121,9 +130,8 @@ int run_launched(const LauncherJob& job, const LaunchOptions& options, const std
 int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOptions& options,
                const std::function<void(World&)>& body) {
   auto connect = [&] {
-    auto part = c10::make_intrusive<PatientStore>("launch", open_file_store(shares.store, identity.size));
-    part->setTimeout(options.timeout);
-    auto state = std::make_shared<State>(identity, options.backend, options.timeout, std::move(part));
+    auto state = std::make_shared<State>(identity, options.backend, options.timeout,
+                                         patient_store(open_file_store(shares.store, identity.size), options));
     if (shares.memory != nullptr)
       state->hold_in(memory::held_backing(std::make_shared<memory::HeldRank>(*shares.memory, identity.rank)));
     return state;
@@ -132,6 +140,15 @@ int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOpt
   const int code = run_rank(identity, body, connect, on_failure);
   if (code == 0) shares.errors.note_return(identity.rank);
   return code;
+}
+
+int run_thread(const Identity& identity, const c10::intrusive_ptr<c10d::Store>& store, const LaunchOptions& options,
+               const std::function<void(World&)>& body, const std::function<void(const RankError&)>& on_failure) {
+  const RankScope scope;
+  auto connect = [&] {
+    return std::make_shared<State>(identity, options.backend, options.timeout, patient_store(store, options));
+  };
+  return run_rank(identity, body, connect, on_failure);
 }
 
 }  // namespace fsdp::world

@@ -1,6 +1,8 @@
 // One rank's life, once it is known which: threads, World, body, and what is said of a failure.
 #pragma once
 
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include <functional>
 #include <string>
 
@@ -32,5 +34,8 @@ struct LauncherShares {
 // The process was forked to be a rank.
 int run_forked(const Identity& identity, LauncherShares& shares, const LaunchOptions& options,
                const std::function<void(World&)>& body);
+// The calling thread is a rank. It meets the others, threads of this process or of others, in `store`.
+int run_thread(const Identity& identity, const c10::intrusive_ptr<c10d::Store>& store, const LaunchOptions& options,
+               const std::function<void(World&)>& body, const std::function<void(const RankError&)>& on_failure);
 
 }  // namespace fsdp::world

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "support/drawn.h"
 #include "support/image_models.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
@@ -92,7 +93,20 @@ TEST_P(AutomaticUnits, OfAShardedModelAreThoseOfThePreview) {
   });
 }
 
-TEST_P(AutomaticUnits, GiveTheBitsOfOneProcess) {
+// Each model trains on three numbers of ranks.
+class AutomaticUnitsBits : public AutomaticUnits {};
+bool is_tried_always(const ModelKind& kind) { return kind.name == "UNet" || kind.name == "EfficientNet"; }
+std::vector<ModelKind> image_models(bool tried_always) {
+  auto kinds = testing_models::image_model_kinds();
+  std::erase_if(kinds, [&](const ModelKind& kind) { return is_tried_always(kind) != tried_always; });
+  return kinds;
+}
+INSTANTIATE_TEST_SUITE_P(Models, AutomaticUnitsBits,
+                         fsdp::testing::drawn<ModelKind>(image_models(/*tried_always=*/true),
+                                                         image_models(/*tried_always=*/false)),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(AutomaticUnitsBits, GiveTheBitsOfOneProcess) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(ranks, [](World& world) {
       testing_models::expect_same_bits(GetParam().make, world,

@@ -29,6 +29,7 @@ using fsdp::testing::files_of;
 using fsdp::testing::HeldSave;
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
 using fsdp::testing::RunResult;
@@ -53,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, AsyncSaveFailure, ::testing::Values(Job{3, "shm"}
 
 TEST_P(AsyncSaveFailure, OfOneRankIsAnErrorOnEveryRankAndLeavesWhatWasThere) {
   const ScratchDirectory scratch;
-  run_ranks(GetParam(), [&](World& world) {
+  run_rank_processes(GetParam(), [&](World& world) {
     const fs::path folder = scratch.path() / std::to_string(world.size()), saved = folder / "saved";
     SavedTraining run(world);
     save_checkpoint(saved, run.checkpoint());
@@ -264,7 +265,7 @@ TEST_P(AsyncSaveEnd, ComesAfterTheCommit) {
       GetParam().end();
     });
     EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.output;
-    run_ranks(1, [&](World& world) {
+    run_rank_processes(1, [&](World& world) {
       SavedTraining run(world);
       EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1);
     });
@@ -276,7 +277,7 @@ TEST(AsyncSaves, OfAModelThatOutlivesTheRanksFunctionAreCommitted) {
   const ScratchDirectory scratch;
   for (const int ranks : {1, 2}) {
     const fs::path saved = scratch.path() / std::to_string(ranks);
-    run_ranks(ranks, [&](World& world) {
+    run_rank_processes(ranks, [&](World& world) {
       auto* const run = new SavedTraining(world);
       run->step();
       checkpoint::background_saves_of(run->sharded.model()).watch_steps([](SaveStep step) {
@@ -284,7 +285,7 @@ TEST(AsyncSaves, OfAModelThatOutlivesTheRanksFunctionAreCommitted) {
       });
       save_checkpoint_async(saved, run->checkpoint());
     });
-    run_ranks(1, [&](World& world) {
+    run_rank_processes(1, [&](World& world) {
       SavedTraining run(world);
       EXPECT_EQ(load_checkpoint(saved, run.checkpoint()), 1);
     });

@@ -20,7 +20,8 @@
 
 namespace {
 
-// Of this process: whether a byte differs when it is read once more, and how many were read.
+// Of this process, so that ranks which look at them are processes: whether a byte differs when it is read once more,
+// and how many were read.
 std::atomic<bool> changes = false;
 std::atomic<int64_t> bytes_read = 0;
 std::mutex mutex;
@@ -51,6 +52,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using fsdp::testing::message_of;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
@@ -97,7 +99,7 @@ void flip_last_bit(const fs::path& path) {
 
 TEST(ChangingFiles, AreFoundAndTheModelRefusesEverythingButALoad) {
   const ScratchDirectory scratch;
-  run_ranks(2, [&](World& world) {
+  run_rank_processes(2, [&](World& world) {
     Sharded trained(world, make_gpt());
     trained.step(world);
     save_checkpoint(scratch.path() / "saved", trained.checkpoint());
@@ -127,7 +129,7 @@ TEST(ChangingFiles, AreFoundAndTheModelRefusesEverythingButALoad) {
 // A load of the parameters alone is enough for these.
 TEST(ChangingFiles, LeaveAModelThatCanBeFilledByWeights) {
   const ScratchDirectory scratch;
-  run_ranks(2, [&](World& world) {
+  run_rank_processes(2, [&](World& world) {
     Sharded trained(world, make_gpt()), other(world, make_gpt());
     trained.step(world);
     save_checkpoint(scratch.path() / "saved", trained.checkpoint());
@@ -175,7 +177,7 @@ TEST(DamagedCheckpoint, LeavesANewModelWithoutValuesAndANewOptimizerWithoutState
   const ScratchDirectory scratch;
   const std::string name = checkpoint::shard_file_name(1, 2);
   const fs::path saved = scratch.path() / "saved", damaged = scratch.path() / "damaged";
-  run_ranks(2, [&](World& world) {
+  run_rank_processes(2, [&](World& world) {
     Sharded trained(world, make_gpt());
     trained.step(world);
     save_checkpoint(saved, trained.checkpoint());

@@ -11,6 +11,7 @@
 #include "checkpoint/background_saves.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/mesh_model.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -19,6 +20,7 @@ namespace fsdp {
 namespace {
 
 namespace fs = std::filesystem;
+using fsdp::testing::drawn;
 using fsdp::testing::MeshShape;
 using fsdp::testing::MeshTraining;
 using fsdp::testing::message_of;
@@ -80,21 +82,21 @@ TEST_P(MeshCheckpoints, LoadOnOneRankAndBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, MeshCheckpoints,
-                         ::testing::Values(MeshShape{2, 2, 1}, MeshShape{2, 1, 2}, MeshShape{2, 2, 2},
-                                           MeshShape{1, 2, 4}, MeshShape{4, 1, 2}, MeshShape{1, 2, 2, 2},
-                                           MeshShape{2, 1, 4}, MeshShape{1, 3, 1},
-                                           MeshShape{2, 1, 2, 1, Strategy::NoShard}),
+                         drawn<MeshShape>({MeshShape{2, 2, 2}},
+                                          {MeshShape{2, 2, 1}, MeshShape{2, 1, 2}, MeshShape{1, 2, 4},
+                                           MeshShape{4, 1, 2}, MeshShape{1, 2, 2, 2}, MeshShape{2, 1, 4},
+                                           MeshShape{1, 3, 1}, MeshShape{2, 1, 2, 1, Strategy::NoShard}}),
                          [](const auto& info) { return info.param.name(); });
 INSTANTIATE_TEST_SUITE_P(OfTiedBlocks, MeshCheckpoints,
-                         ::testing::Values(MeshShape{2, 2, 1, 1, Strategy::FullShard, true},
-                                           MeshShape{1, 3, 1, 1, Strategy::FullShard, true},
-                                           MeshShape{2, 2, 1, 2, Strategy::FullShard, true}),
+                         drawn<MeshShape>({MeshShape{2, 2, 1, 2, Strategy::FullShard, true}},
+                                          {MeshShape{2, 2, 1, 1, Strategy::FullShard, true},
+                                           MeshShape{1, 3, 1, 1, Strategy::FullShard, true}}),
                          [](const auto& info) { return info.param.name(); });
 
 INSTANTIATE_TEST_SUITE_P(OfMuon, MeshCheckpoints,
-                         ::testing::Values(MeshShape{.data = 2, .tensor = 2, .muon = true},
-                                           MeshShape{.pipeline = 2, .tensor = 4, .muon = true},
-                                           MeshShape{.data = 2, .pipeline = 2, .tensor = 2, .muon = true}),
+                         drawn<MeshShape>({MeshShape{.data = 2, .pipeline = 2, .tensor = 2, .muon = true}},
+                                          {MeshShape{.data = 2, .tensor = 2, .muon = true},
+                                           MeshShape{.pipeline = 2, .tensor = 4, .muon = true}}),
                          [](const auto& info) { return info.param.name(); });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "optim/block8.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -11,6 +12,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
@@ -127,13 +129,21 @@ class OtherFormats : public ::testing::TestWithParam<Formats> {
   ScratchDirectory scratch_;
 };
 
+std::string name_of_formats(const Formats& formats) {
+  const auto name = [](StateDtype dtype) {
+    return dtype == StateDtype::Float32 ? "Float32" : dtype == StateDtype::BFloat16 ? "BFloat16" : "Block8";
+  };
+  return fmt::format("{}To{}", name(std::get<0>(formats)), name(std::get<1>(formats)));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, OtherFormats,
-                         ::testing::Values(Formats(StateDtype::Float32, StateDtype::BFloat16),
-                                           Formats(StateDtype::Float32, StateDtype::Block8),
-                                           Formats(StateDtype::BFloat16, StateDtype::Float32),
-                                           Formats(StateDtype::BFloat16, StateDtype::Block8),
-                                           Formats(StateDtype::Block8, StateDtype::Float32),
-                                           Formats(StateDtype::Block8, StateDtype::BFloat16)));
+                         drawn<Formats>({Formats(StateDtype::Float32, StateDtype::Block8),
+                                         Formats(StateDtype::Block8, StateDtype::BFloat16)},
+                                        {Formats(StateDtype::Float32, StateDtype::BFloat16),
+                                         Formats(StateDtype::BFloat16, StateDtype::Float32),
+                                         Formats(StateDtype::BFloat16, StateDtype::Block8),
+                                         Formats(StateDtype::Block8, StateDtype::Float32)}),
+                         [](const auto& info) { return name_of_formats(info.param); });
 
 TEST_P(OtherFormats, AreConvertedAsByOneProcess) {
   const auto [from, to] = GetParam();

@@ -16,6 +16,7 @@ namespace {
 
 using checkpoint::write_safetensors;
 using fsdp::testing::message_of;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -101,7 +102,7 @@ TEST_F(Pretrained, OptionsThatFailOnOneRankAreAnErrorOnAll) {
 }
 
 TEST_F(Pretrained, AFullDiskIsAnErrorOnEveryRankAndLeavesTheOldFile) {
-  run_ranks(2, [&](World& world) {
+  run_rank_processes(2, [&](World& world) {
     SmallModel model;
     const TensorsByName values = fill(*model, 1);
     auto sharded = shard(*model, world);

@@ -15,6 +15,7 @@ namespace fsdp {
 namespace {
 
 namespace fs = std::filesystem;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using testing_models::every_strategy;
@@ -237,8 +238,8 @@ TEST(Reshard, RanksReadTheirPartsAlone) {
     EXPECT_GE(all, saved - (1 << 17));
     EXPECT_LE(most, saved / world.size() + rest);
   };
-  run_ranks(3, [&](World& world) { body(world, true); });
-  for (int ranks : {2, 3, 5}) run_ranks(ranks, [&](World& world) { body(world, false); });
+  run_rank_processes(3, [&](World& world) { body(world, true); });
+  for (int ranks : {2, 3, 5}) run_rank_processes(ranks, [&](World& world) { body(world, false); });
 }
 
 }  // namespace

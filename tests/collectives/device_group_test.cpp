@@ -28,22 +28,24 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::make_device_group_over_gloo;
+using testing::run_rank_processes;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
 
 class Device : public ::testing::TestWithParam<int> {};
 
 TEST_P(Device, Gathers) {
-  run_ranks(GetParam(), [](World& world) { collectives::check_gather(*make_device_group_over_gloo(world)); });
+  run_rank_processes(GetParam(), [](World& world) { collectives::check_gather(*make_device_group_over_gloo(world)); });
 }
 // Its sums are in the order of the process group, so the gradients are whole numbers, whose sums have no order.
 TEST_P(Device, Reduces) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     collectives::check_reduce(*make_device_group_over_gloo(world), collectives::Values::Whole);
   });
 }
 TEST_P(Device, MovesWholeTensors) {
-  run_ranks(GetParam(), [](World& world) { collectives::check_whole_tensors(*make_device_group_over_gloo(world)); });
+  run_rank_processes(GetParam(),
+                     [](World& world) { collectives::check_whole_tensors(*make_device_group_over_gloo(world)); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Device, ::testing::Values(2, 4));
@@ -51,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Device, ::testing::Values(2, 4));
 // Each rank begins its reductions in an order of its own. Rank 1 is late with the last: rank 0 waits for its first by
 // then, which must not keep it from what rank 1 needs in order to go on.
 TEST(DeviceGroup, RanksMayBeginReductionsInDifferentOrders) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     auto group = make_device_group_over_gloo(world);
     const layout::UnitLayout layout({100}, 2, 2);
     const layout::GradientLayout gradients(layout, {1});

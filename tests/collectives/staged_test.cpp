@@ -5,6 +5,7 @@
 
 #include "collectives/backends.h"
 #include "collectives/group_checks.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "world/state.h"
 
@@ -31,7 +32,7 @@ TEST_P(Staged, MovesWholeTensors) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Staged,
-                         ::testing::Values(Job{2, "shm"}, Job{3, "shm"}, Job{4, "shm"}, Job{2, "gloo"}, Job{4, "gloo"}),
+                         testing::drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{2, "shm"}, {4, "shm"}, {4, "gloo"}}),
                          ::testing::PrintToStringParamName());
 
 }  // namespace

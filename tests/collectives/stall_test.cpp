@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collectives/group.h"
+#include "support/pace.h"
 #include "support/run_ranks.h"
 #include "world/state.h"
 
@@ -82,7 +83,7 @@ TEST_P(Stall, ASlowPeerIsWaitedFor) {
   run(3, [](World& world) {
     Reduction reduction(world);
     for (int round = 1; round <= 2; ++round) {
-      if (world.rank() == world.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      if (world.rank() == world.size() - 1) testing::sleep_paced(std::chrono::milliseconds(3500));
       reduction.begin();
       EXPECT_TRUE(reduction.wait_begun());
       reduction.end(sum_over(world, round));

@@ -13,6 +13,7 @@
 #include "collectives/local_transport.h"
 #include "fsdp/error.h"
 #include "support/message_of.h"
+#include "support/pace.h"
 
 namespace fsdp::collectives {
 namespace {
@@ -94,9 +95,9 @@ TEST_P(WatchedRanks, OfWhichOneGathersWhereOthersTalkAreTold) {
 TEST_P(WatchedRanks, ThatAreSlowAreWaitedFor) {
   const auto thrown = messages(GetParam(), [](Rank& self, int rank) {
     self.gather_first();
-    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+    if (rank == 0) testing::sleep_paced(std::chrono::milliseconds(3500));
     self.gather_second();
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (rank == 1) testing::sleep_paced(std::chrono::milliseconds(2500));
     self.group.barrier();
   });
   EXPECT_THAT(thrown, Each("no error"));
@@ -195,7 +196,7 @@ TEST_P(Stalls, AReductionOfWhichAPeerWaitsForThisRank) {
     const torch::Tensor staging = torch::zeros({self.first->staging_numel(layout)});
     GradientSum sum{torch::zeros({layout.shard_of(rank).numel()}), {0}};
     if (rank == 1 && peer_waits) self.group.barrier();
-    if (rank == 1 && !peer_waits) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (rank == 1 && !peer_waits) testing::sleep_paced(std::chrono::milliseconds(2500));
     self.first->begin_reduce({&layout, values, {1}, staging}, sum);
     if (rank == 0) begun = self.first->wait_begun() == Begun::Yes;
     if (rank == 0 && peer_waits) self.group.barrier();
@@ -228,7 +229,7 @@ std::chrono::steady_clock::duration exchange_for_long(std::atomic<int>& uses) {
   LocalNetwork network(2, kTimeout);
   run_threads(2, [&](int rank) {
     Rank self(network, rank, 2, std::make_unique<CountingBoard>(uses));
-    const auto end = Clock::now() + std::chrono::milliseconds(2500);
+    const auto end = Clock::now() + std::chrono::milliseconds(2500) / testing::kPace;
     torch::Tensor late = torch::zeros({1}, torch::kBool);
     while (!late.item<bool>()) {
       const auto begin = Clock::now();

@@ -18,7 +18,7 @@ namespace fsdp {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::run_ranks;
+using testing::run_rank_processes;
 
 constexpr int kSteps = 5, kMicroBatches = 2;
 
@@ -105,7 +105,7 @@ void expect_plain_bits(World& world) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].second.equal(expected[i].cpu())) << found[i].first;
 }
 
-TEST_F(Cuda, OneRankHasTheBitsOfPlainLibTorch) { run_ranks(1, expect_plain_bits); }
+TEST_F(Cuda, OneRankHasTheBitsOfPlainLibTorch) { run_rank_processes(1, expect_plain_bits); }
 
 // Through the host's memory: NCCL takes no two ranks of one host on one GPU.
 TEST_F(Cuda, TwoRanksOnOneGpuHaveTheBitsOfPlainLibTorch) {
@@ -137,7 +137,7 @@ TEST_F(Cuda, TwoRanksWithAGpuEachHaveTheBitsOfPlainLibTorch) {
   if (gpus_for_the_test() < 2) GTEST_SKIP() << "found one GPU, expected two or more";
   LaunchOptions options = testing::test_options();
   options.backend = "nccl";
-  run_ranks(2, expect_plain_bits, options);
+  run_rank_processes(2, expect_plain_bits, options);
 }
 
 void step_scaled(World& world, ShardedModel& sharded, AdamW& optimizer, torch::nn::Sequential& model) {
@@ -151,7 +151,7 @@ void step_scaled(World& world, ShardedModel& sharded, AdamW& optimizer, torch::n
 }
 
 TEST_F(Cuda, ScalesClipsAndSteps) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     auto model = make_model(world.device());
     auto sharded = shard(*model, world);
     AdamW optimizer(sharded);
@@ -161,7 +161,7 @@ TEST_F(Cuda, ScalesClipsAndSteps) {
 }
 
 TEST_F(Cuda, SavesAndLoadsWhatItHasStepped) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     auto model = make_model(world.device());
     auto sharded = shard(*model, world);
     AdamW optimizer(sharded);
@@ -178,7 +178,7 @@ TEST_F(Cuda, SavesAndLoadsWhatItHasStepped) {
 }
 
 TEST_F(Cuda, AParameterElsewhereIsAnError) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     torch::nn::Linear linear(4, 4);
     const std::string message = testing::message_of([&] { shard(*linear, world); });
     EXPECT_THAT(message, HasSubstr("is Float on cpu, expected float32, bfloat16 or float16 on cuda:0"));

@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 namespace nn = torch::nn;
 
 constexpr int kRanks = 4, kBlocks = 96, kSteps = 20;
@@ -92,7 +92,7 @@ TEST(LittleMemory, TrainsSavesLoadsAndExportsAModelThatDoesNotFit) {
   const fsdp::testing::ScratchDirectory directory;
   const Limits limits(kAllowedBytes);
   const auto checkpoint = directory.path() / "checkpoint", exported = directory.path() / "exported";
-  run_ranks(kRanks, [&](World& world) {
+  run_rank_processes(kRanks, [&](World& world) {
     limits.apply(world.rank());
     auto model = deferred_init([] { return Deep(); });
     auto sharded = shard(*model, world, kUnits);
@@ -102,7 +102,7 @@ TEST(LittleMemory, TrainsSavesLoadsAndExportsAModelThatDoesNotFit) {
     save_checkpoint(checkpoint, {.model = &sharded, .optimizer = &optimizer, .step = kSteps});
     save_pretrained(exported, sharded);
   });
-  run_ranks(kRanks, [&](World& world) {
+  run_rank_processes(kRanks, [&](World& world) {
     limits.apply(world.rank());
     auto model = deferred_init([] { return Deep(); });
     Options options = kUnits;

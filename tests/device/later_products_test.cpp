@@ -16,7 +16,7 @@
 namespace fsdp {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 using interpose::LaterProducts;
 using ::testing::IsEmpty;
 using testing_models::make_gpt;
@@ -63,15 +63,16 @@ void expect_bits_of_whole_backwards(World& world, bool on_streams) {
 }
 
 TEST(LaterProductsOnDevice, HaveTheBitsOfWholeBackwards) {
-  for (int ranks : {1, 2}) run_ranks(ranks, [](World& world) { expect_bits_of_whole_backwards(world, false); });
+  for (int ranks : {1, 2})
+    run_rank_processes(ranks, [](World& world) { expect_bits_of_whole_backwards(world, false); });
 }
 
 TEST(LaterProductsOnDevice, HaveTheBitsOfWholeBackwardsOnStreams) {
-  run_ranks(2, [](World& world) { expect_bits_of_whole_backwards(world, true); });
+  run_rank_processes(2, [](World& world) { expect_bits_of_whole_backwards(world, true); });
 }
 
 TEST(LaterProductsOnDevice, OfPlainModulesHaveTheBitsOfAnUndividedBackward) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     const testing_models::OnDevice data(world.device());
     const auto expected = testing::on_device(make_gpt(), world.device());
     const auto found = testing::on_device(make_gpt(), world.device());

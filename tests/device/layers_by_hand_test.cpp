@@ -69,7 +69,7 @@ void expect_equal_weights(const std::vector<Tensor>& expected, const std::vector
 
 TEST(LayersByHand, OnSeveralDevicesHaveTheBitsOfOne) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  testing::run_ranks(1, [](World&) {
+  testing::run_rank_processes(1, [](World&) {
     const torch::Device zero(torch::kCUDA, 0), one(torch::kCUDA, 1);
     const std::vector<Tensor> expected = trained(torch::kCPU, torch::kCPU);
     for (const auto& [first, second] :
@@ -86,7 +86,7 @@ TEST(LayersByHand, OnSeveralDevicesHaveTheBitsOfOne) {
 
 TEST(LayersByHand, AreRefusedByShardWithTheRemedy) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  testing::run_ranks(1, [](World& world) {
+  testing::run_rank_processes(1, [](World& world) {
     ByHandNet net({torch::kCUDA, 0}, {torch::kCUDA, 1});
     EXPECT_THAT(testing::message_of([&] { shard(net, world); }),
                 AllOf(HasSubstr("up.weight is on cuda:0, but down.weight is on cuda:1"), HasSubstr("fsdp::Pipeline")));

@@ -54,7 +54,7 @@ struct Stepping {
 };
 
 void expect_found(const LeftOut& left_out, const std::string& one, const std::string& other) {
-  testing::run_ranks(2, [=](World& world) {
+  testing::run_rank_processes(2, [=](World& world) {
     Stepping stepping(world, {});
     EXPECT_THAT(stepping.found_without({}), IsEmpty());
     EXPECT_THAT(stepping.found_without(left_out), Contains(AllOf(HasSubstr(one), HasSubstr(other))));
@@ -96,18 +96,18 @@ void expect_every_wait_is_needed(World& world, const Options& options) {
 }
 
 TEST(LeftOutWait, OfAnyTwoStreamsIsFound) {
-  testing::run_ranks(2, [](World& world) { expect_every_wait_is_needed(world, {}); });
+  testing::run_rank_processes(2, [](World& world) { expect_every_wait_is_needed(world, {}); });
 }
 
 TEST(LeftOutWait, OfOffloadedActivationsIsFound) {
-  testing::run_ranks(2, [](World& world) {
+  testing::run_rank_processes(2, [](World& world) {
     expect_every_wait_is_needed(world, {.offload_activations = true, .offload_activations_from = 0});
   });
 }
 
 // The host waits for gradients too, before it adds them up.
 TEST(LeftOutWait, OfOffloadedShardsIsFound) {
-  testing::run_ranks(2, [](World& world) {
+  testing::run_rank_processes(2, [](World& world) {
     expect_every_wait_is_needed(world, {.cpu_offload = true});
     Stepping stepping(world, {.cpu_offload = true});
     EXPECT_THAT(stepping.found_without({{"host", "cuda:0 stream"}}),
@@ -118,7 +118,7 @@ TEST(LeftOutWait, OfOffloadedShardsIsFound) {
 // A gather waits for the copy of the shard, and a copy to the host for the reduction.
 TEST(LeftOutWait, OfShardsOffloadedOverNcclIsFound) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  testing::run_ranks(2, [](World& world) {
+  testing::run_rank_processes(2, [](World& world) {
     expect_every_wait_is_needed(world, {.cpu_offload = true});
     Stepping stepping(world, {.cpu_offload = true});
     EXPECT_THAT(stepping.found_without({{"host", world.device().str() + " stream"}}),
@@ -128,7 +128,7 @@ TEST(LeftOutWait, OfShardsOffloadedOverNcclIsFound) {
 
 // An optimizer that steps on a stream of its own, and does not wait for the backward.
 TEST(LeftOutWait, OfAStepOnAnotherStreamIsFound) {
-  testing::run_ranks(1, [](World& world) {
+  testing::run_rank_processes(1, [](World& world) {
     const testing_models::OnDevice on_device(world.device());
     const TestModel model = testing::on_device(testing_models::make_gpt(), world.device());
     ShardedModel sharded = shard(*model.module, world);

@@ -13,7 +13,7 @@
 namespace fsdp {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 using ::testing::IsEmpty;
 using testing_models::TestModel;
 using testing_models::Training;
@@ -60,24 +60,24 @@ void expect_same_bits_of_all_kinds(World& world, const Training& training, bool 
 }
 
 TEST(ModelOnDevice, OfOneRankHasTheBitsOfOneProcess) {
-  run_ranks(1, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
+  run_rank_processes(1, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
 }
 
 TEST(ModelOnDevice, OfRanksWithOneGpuHasTheBitsOfOneProcess) {
   for (int ranks : {2, 3})
-    run_ranks(ranks, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
+    run_rank_processes(ranks, [](World& world) { expect_same_bits_of_all_kinds(world, training_of(world), false); });
 }
 
 // A sum of two has one order.
 TEST(ModelOnDevice, OnStreamsHasTheBitsOfOneProcess) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     expect_same_bits_of_all_kinds(world, {.steps = 3, .micro_batches = 2, .clip = 0.05}, true);
   });
 }
 
 TEST(ModelOnDevice, OfRanksWithAGpuEachHasTheBitsOfOneProcess) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     EXPECT_EQ(world.device(), torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(world.rank())));
     const Training training{.steps = 3, .micro_batches = 2, .clip = 0.05};
     for (const bool on_streams : {false, true})
@@ -108,7 +108,7 @@ void expect_same_bits_with_every_option(World& world, bool on_streams) {
 
 TEST(ModelOnDevice, HasTheBitsOfOneProcessWithEveryOption) {
   for (int ranks : {1, 2})
-    run_ranks(ranks, [](World& world) {
+    run_rank_processes(ranks, [](World& world) {
       expect_same_bits_with_every_option(world, false);
       if (world.size() == 2) expect_same_bits_with_every_option(world, true);
     });
@@ -116,7 +116,7 @@ TEST(ModelOnDevice, HasTheBitsOfOneProcessWithEveryOption) {
 
 // Full units in 16 bits of one rank. FullShard casts each into one of two buffers, from the same values.
 TEST(ModelOnDevice, OfOneRankHasACopyInSixteenBitsOnlyWhereUnitsStayFull) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     const testing_models::OnDevice data_on_device(world.device());
     std::map<Strategy, testing_models::Weights> weights;
     for (const Strategy strategy : {Strategy::FullShard, Strategy::ShardOptimizer}) {
@@ -167,11 +167,12 @@ void expect_same_bits_of_random_models(World& world, bool on_streams) {
 }
 
 TEST(RandomModelOnDevice, HasTheBitsOfOneProcess) {
-  for (int ranks : {1, 2, 3}) run_ranks(ranks, [](World& world) { expect_same_bits_of_random_models(world, false); });
+  for (int ranks : {1, 2, 3})
+    run_rank_processes(ranks, [](World& world) { expect_same_bits_of_random_models(world, false); });
 }
 
 TEST(RandomModelOnDevice, OnStreamsHasTheBitsOfOneProcess) {
-  run_ranks(2, [](World& world) { expect_same_bits_of_random_models(world, true); });
+  run_rank_processes(2, [](World& world) { expect_same_bits_of_random_models(world, true); });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace fsdp::offload_on_device {
 namespace {
 
 namespace device = fsdp::testing::device;
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -61,13 +61,13 @@ class OffloadOnDevice : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, OffloadOnDevice, ::testing::Values(1, 2));
 
 TEST_P(OffloadOnDevice, OfShardsHasTheBitsOfOneProcess) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     expect_bits(world, {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05}, {.cpu_offload = true});
   });
 }
 
 TEST_P(OffloadOnDevice, OfShardsInBf16HasTheBitsOfOneProcess) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     Training training{.steps = 3, .micro_batches = 2 * world.size()};
     training.param_dtype = torch::kBFloat16;
     expect_bits(world, training, {.cpu_offload = true});
@@ -77,7 +77,7 @@ TEST_P(OffloadOnDevice, OfShardsInBf16HasTheBitsOfOneProcess) {
 // Ranks with a GPU each exchange over NCCL, in whose place Gloo is. A sum of two has one order.
 TEST(OffloadOverNccl, OfShardsHasTheBitsOfOneProcess) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     for (auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
       options.cpu_offload = true;
@@ -88,7 +88,7 @@ TEST(OffloadOverNccl, OfShardsHasTheBitsOfOneProcess) {
 
 TEST(OffloadOverNccl, OfShardsInBf16AndInTheBackwardHasTheBitsOfOneProcess) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     Training training{.steps = 4, .micro_batches = 2};
     training.in_backward_every = 2;
     expect_bits(world, training, {.cpu_offload = true});
@@ -99,7 +99,7 @@ TEST(OffloadOverNccl, OfShardsInBf16AndInTheBackwardHasTheBitsOfOneProcess) {
 
 TEST(OffloadOverNccl, RanksMayUseOtherUnits) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     const testing_models::ModelKind experts{"experts", [] { return testing_models::make_experts(); }};
     const Training training{.steps = 5, .micro_batches = 2};
     for (auto& [name, options] : testing_models::every_strategy(world.size())) {
@@ -113,7 +113,7 @@ TEST(OffloadOverNccl, RanksMayUseOtherUnits) {
 // On more ranks the sums have an order of their own, which is that of shards on the device.
 TEST(OffloadOverNccl, OfFourRanksHasTheBitsOfShardsOnTheDevice) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "4");
-  run_ranks(4, [](World& world) {
+  run_rank_processes(4, [](World& world) {
     const testing_models::ModelKind gpt{"gpt", [] { return testing_models::make_gpt(); }};
     const Training training{.steps = 3, .micro_batches = 8, .clip = 0.05};
     for (auto& [name, options] : testing_models::every_strategy(world.size())) {
@@ -127,7 +127,7 @@ TEST(OffloadOverNccl, OfFourRanksHasTheBitsOfShardsOnTheDevice) {
 
 // The CPU updates units while the backward of others goes on.
 TEST_P(OffloadOnDevice, OfShardsThatAreSteppedInTheBackwardHasTheBitsOfOneProcess) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     Training training{.steps = 4, .micro_batches = 2 * world.size()};
     training.in_backward_every = 2;
     expect_bits(world, training, {.cpu_offload = true});
@@ -135,14 +135,14 @@ TEST_P(OffloadOnDevice, OfShardsThatAreSteppedInTheBackwardHasTheBitsOfOneProces
 }
 
 TEST_P(OffloadOnDevice, OfActivationsHasTheBitsOfOneProcess) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     expect_bits(world, {.steps = 3, .micro_batches = 2 * world.size(), .clip = 0.05},
                 {.offload_activations = true, .offload_activations_from = 0});
   });
 }
 
 TEST_P(OffloadOnDevice, OfBothHasTheBitsOfOneProcess) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     expect_bits(world, {.steps = 2, .micro_batches = world.size()},
                 {.cpu_offload = true, .offload_activations = true, .offload_activations_from = 0});
   });
@@ -204,14 +204,14 @@ void expect_copies_beside_the_computation(World& world) {
 }
 
 TEST_P(OffloadOnDevice, CopiesShardsBesideTheComputation) {
-  run_ranks(GetParam(), [](World& world) { expect_copies_beside_the_computation(world); });
+  run_rank_processes(GetParam(), [](World& world) { expect_copies_beside_the_computation(world); });
 }
 
 // Shards in files are gathered on the host, with sums in rank order. Files of the optimizer's state change nothing.
 TEST(OffloadOverNccl, OfShardsInFilesHasTheBitsOfOneProcess) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
   const testing::ScratchDirectory scratch;
-  run_ranks(2, [&](World& world) {
+  run_rank_processes(2, [&](World& world) {
     Options options{.cpu_offload = true, .offload_directory = scratch.path(), .offload = Offload::All};
     expect_bits(world, {.steps = 2, .micro_batches = 4}, options);
     options.offload = Offload::Optimizer;
@@ -221,13 +221,13 @@ TEST(OffloadOverNccl, OfShardsInFilesHasTheBitsOfOneProcess) {
 
 TEST(OffloadOverNccl, CopiesShardsBesideTheComputation) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) { expect_copies_beside_the_computation(world); });
+  run_rank_processes(2, [](World& world) { expect_copies_beside_the_computation(world); });
 }
 
 // The host waits for the copies of a forward that no backward follows.
 TEST(OffloadOverNccl, WritesShardsBehindTheirCopies) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     const testing_models::OnDevice on_device(world.device());
     const TestModel model = testing_models::make_gpt();
     model.module->to(world.device());
@@ -248,7 +248,7 @@ TEST(OffloadOverNccl, WritesShardsBehindTheirCopies) {
 // A gather copies the own shard alone: half of the unit.
 TEST(OffloadOverNccl, CopiesTheOwnShardAlone) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     torch::nn::Sequential module(torch::nn::Linear(256, 256), torch::nn::Linear(256, 256));
     module->to(world.device());
     ShardedModel sharded = shard(*module, world, {.units = units_of<torch::nn::LinearImpl>(), .cpu_offload = true});
@@ -270,7 +270,7 @@ TEST(OffloadOverNccl, CopiesTheOwnShardAlone) {
 // its part of one unit, until another exchange begins.
 TEST(OffloadOverNccl, HoldsShardsAndSumsOnTheHost) {
   const testing::Variable devices("FSDP_TEST_DEVICES", "2");
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     const int64_t all = 4 * 4 * (256 * 256 + 256), unit = all / 4;
     for (auto& [name, options] : testing_models::every_strategy(world.size())) {
       SCOPED_TRACE(name);
@@ -299,7 +299,7 @@ TEST(OffloadOverNccl, HoldsShardsAndSumsOnTheHost) {
 }
 
 TEST_P(OffloadOnDevice, CopiesActivationsBesideTheComputation) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     if (world.size() > 1) return;  // staged ranks wait for copies of their own
     const auto events = events_of_backward(world, {.offload_activations = true, .offload_activations_from = 0});
     const auto to_device = streams_of_copies(events, /*to_pinned=*/false);

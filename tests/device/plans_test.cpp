@@ -11,13 +11,13 @@
 namespace trainer {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 
 class PlansOnDevices : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, PlansOnDevices, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
 TEST_P(PlansOnDevices, OfShardsOnTheHost) {
-  run_ranks(GetParam(), [](fsdp::World& world) {
+  run_rank_processes(GetParam(), [](fsdp::World& world) {
     ASSERT_TRUE(on_gpus(world));
     for (const char* strategy : kStrategies) {
       for (const char* dtype : kDtypes) {
@@ -34,7 +34,7 @@ TEST_P(PlansOnDevices, OfShardsOnTheHost) {
 }
 
 TEST_P(PlansOnDevices, OfActivationsOnTheHost) {
-  run_ranks(GetParam(), [](fsdp::World& world) {
+  run_rank_processes(GetParam(), [](fsdp::World& world) {
     RunOptions options = small_run(world);
     options.offload_activations = true;
     options.batch = 4;

@@ -15,7 +15,7 @@ namespace fsdp::step_counts {
 namespace {
 
 namespace device = fsdp::testing::device;
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 using ::testing::Each;
 using ::testing::IsEmpty;
 
@@ -112,7 +112,7 @@ class StepCounts : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, StepCounts, ::testing::Values(1, 2));
 
 TEST_P(StepCounts, APlainStepWaitsForNothing) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     const device::Counts counts = train_layers(world, bf16(), make_adamw, only_steps).third;
     EXPECT_EQ(counts.host_waits, 0);
     // Per unit: the factor of the ranks, the counts of steps, the update, and a cast for each run of pieces.
@@ -122,7 +122,7 @@ TEST_P(StepCounts, APlainStepWaitsForNothing) {
 
 // Whatever the number of units, but for one multiplication of each unit's gradients.
 TEST_P(StepCounts, ClippingWaitsOnceAndAsyncNever) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     const Trained plain = train_layers(world, bf16(), make_adamw, only_steps);
     const Trained clipped = train_layers(world, bf16(), make_adamw, clips);
     const Trained async = train_layers(world, bf16(), make_adamw, clips_async);
@@ -136,7 +136,7 @@ TEST_P(StepCounts, ClippingWaitsOnceAndAsyncNever) {
 }
 
 TEST_P(StepCounts, AScaledStepWaitsOnce) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     const auto scaled = [](ShardedModel& sharded, Optimizer& optimizer) {
       GradScaler scaler({.init_scale = 2});
       EXPECT_TRUE(scaler.step(optimizer));
@@ -148,7 +148,7 @@ TEST_P(StepCounts, AScaledStepWaitsOnce) {
 }
 
 TEST_P(StepCounts, SgdWithMomentumWaitsForNothing) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     const auto make_sgd = [](ShardedModel& sharded) { return SGD(sharded, {.lr = 1e-2, .momentum = 0.9}); };
     const device::Counts counts = train_layers(world, bf16(), make_sgd, only_steps).third;
     EXPECT_EQ(counts.host_waits, 0);
@@ -158,7 +158,7 @@ TEST_P(StepCounts, SgdWithMomentumWaitsForNothing) {
 
 // A norm below max_norm, one that is infinite, and gradients that are not finite.
 TEST_P(StepCounts, AsyncClippingHasTheBitsOfClipping) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     for (const double max_norm : {0.0, 1e-3, 1e9, std::numeric_limits<double>::infinity()}) {
       for (const double norm_type : {2.0, std::numeric_limits<double>::infinity()}) {
         const auto waiting = [&](ShardedModel& sharded, Optimizer& optimizer) {
@@ -191,7 +191,7 @@ int64_t launches_of_loss(World& world, const LinearCrossEntropyOptions& options)
 
 // Short kernels would leave the device idle.
 TEST(LossCounts, TheLossIsComputedInChunksForTheDevice) {
-  run_ranks(1, [](World& world) {
+  run_rank_processes(1, [](World& world) {
     const int64_t launches = launches_of_loss(world, {});
     EXPECT_EQ(launches_of_loss(world, {.chunk_bytes = 64 * 16 * 4}), launches);
     EXPECT_GT(launches_of_loss(world, {.gpu_chunk_bytes = 64 * 16 * 4}), 2 * launches);
@@ -206,7 +206,7 @@ int64_t count_of(const std::vector<device::Event>& events, const std::string& wh
 
 // bf16 parameters, fp32 reductions: each gradient is of another dtype than its place.
 TEST_P(StepCounts, GradientsReachTheirPlacesByOneKernelPerUnit) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     auto layers = make_layers(world.device());
     ShardedModel sharded = shard_layers(layers, world, bf16());
     AdamW optimizer(sharded);

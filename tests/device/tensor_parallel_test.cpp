@@ -4,6 +4,7 @@
 
 #include "api/tensor_parallel/parallel_models.h"
 #include "device/device.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 
 namespace fsdp::parallel_models {
@@ -16,17 +17,17 @@ struct RanksAndSlices {
   bool sequence_parallel;
 
   friend void PrintTo(const RanksAndSlices& one, std::ostream* out) {
-    *out << one.ranks << (one.sequence_parallel ? " ranks with slices" : " ranks");
+    *out << one.ranks << (one.sequence_parallel ? "_with_slices" : "");
   }
 };
 
 class TensorParallelOnDevices : public ::testing::TestWithParam<RanksAndSlices> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, TensorParallelOnDevices,
-                         ::testing::Values(RanksAndSlices{2, false}, RanksAndSlices{2, true}, RanksAndSlices{4, false},
-                                           RanksAndSlices{4, true}));
+                         fsdp::testing::drawn<RanksAndSlices>({{2, true}, {4, false}}, {{2, false}, {4, true}}),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(TensorParallelOnDevices, HasTheBitsOfOneProcess) {
-  fsdp::testing::run_ranks(GetParam().ranks, [](World& world) {
+  fsdp::testing::run_rank_processes(GetParam().ranks, [](World& world) {
     const TensorParallelOptions options{.parts = 4, .sequence_parallel = GetParam().sequence_parallel};
     const auto model_over = [&](const World& axis) {
       torch::manual_seed(7);
@@ -54,7 +55,7 @@ TEST_P(TensorParallelOnDevices, HasTheBitsOfOneProcess) {
 // The norm's sum over the axis stays on the device. Parts are no whole blocks, so the last bits may differ from one
 // process; ranks have the same.
 TEST_P(TensorParallelOnDevices, ClipsByOneNormOnAllRanks) {
-  fsdp::testing::run_ranks(GetParam().ranks, [](World& world) {
+  fsdp::testing::run_rank_processes(GetParam().ranks, [](World& world) {
     const TensorParallelOptions options{.parts = 4, .sequence_parallel = GetParam().sequence_parallel};
     World alone = world.split(world.rank());
     const auto norm_over = [&](const World& axis) {
@@ -82,7 +83,7 @@ TEST_P(TensorParallelOnDevices, ClipsByOneNormOnAllRanks) {
 
 // Parts of matrices go to the other ranks and back on the device.
 TEST_P(TensorParallelOnDevices, MuonHasTheBitsOfOneProcess) {
-  fsdp::testing::run_ranks(GetParam().ranks, [](World& world) {
+  fsdp::testing::run_rank_processes(GetParam().ranks, [](World& world) {
     const TensorParallelOptions options{.parts = 4, .sequence_parallel = GetParam().sequence_parallel};
     World alone = world.split(world.rank());
     const auto trained_over = [&](const World& axis) {

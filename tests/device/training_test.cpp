@@ -100,7 +100,7 @@ void run_ranks_on(Place place, int ranks, const std::function<void(World&, const
   std::optional<testing::Variable> hidden, devices;
   if (place == Place::Cpu) hidden.emplace("CUDA_VISIBLE_DEVICES", "");
   if (place == Place::Host) devices.emplace("FSDP_TEST_DEVICES", "2");
-  testing::run_ranks(ranks, [&](World& world) {
+  testing::run_rank_processes(ranks, [&](World& world) {
     EXPECT_EQ(world.device().is_cpu(), place == Place::Cpu);
     body(world, {.cpu_offload = place == Place::Host});
     EXPECT_THAT(testing::device::missing_waits(), IsEmpty());

@@ -8,6 +8,7 @@
 #include "collectives/backends.h"
 #include "engine/model.h"
 #include "support/device_over_gloo.h"
+#include "support/drawn.h"
 #include "support/experts.h"
 #include "support/masked_models.h"
 #include "support/run_ranks.h"
@@ -17,6 +18,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using ::testing::IsEmpty;
 using testing_models::TestModel;
@@ -113,8 +115,7 @@ TEST_P(HostShardModel, HoldsFullUnitsInBuffersOfTheDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, HostShardModel,
-                         ::testing::Values(testing::Job{1}, testing::Job{2, "shm"}, testing::Job{2, "gloo"},
-                                           testing::Job{4, "shm"}),
+                         testing::drawn<testing::Job>({{2, "shm"}, {2, "gloo"}}, {{1}, {4, "shm"}}),
                          ::testing::PrintToStringParamName());
 
 // Options::offload_activations of ranks on GPUs.
@@ -128,10 +129,12 @@ TEST(ActivationsOnTheHost, HaveTheBitsOfOneProcess) {
 }
 
 #ifdef FSDP_WITH_GLOO
+// The groups over Gloo are of processes: these meet in a file that has the name of their parent.
+
 // Each rank uses other experts, each of which is a unit. On more than two ranks the sums have an order of their own.
 TEST(DeviceModel, RanksMayUseOtherUnits) {
   for (int ranks : {2, 4}) {
-    run_ranks(ranks, [](World& world) {
+    run_rank_processes(ranks, [](World& world) {
       using enum schedule::FullUntil;
       for (const auto& [shards, full_until] : {std::pair(world.size(), BufferNeeded),
                                                {2, BufferNeeded},
@@ -289,7 +292,7 @@ std::vector<Counting::Counts> exchanges_of(World& world, const Uses& uses, int s
 }
 
 TEST(DeviceModel, ExchangesNothingOnTheHostForARegularReduction) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     for (int shards : {1, 2}) {
       const auto always = [](int64_t, int64_t) { return std::pair(true, true); };
       const auto counts = exchanges_of(world, always, shards, 6);
@@ -304,7 +307,7 @@ TEST(DeviceModel, ExchangesNothingOnTheHostForARegularReduction) {
 
 // A parameter's gradients go away on one rank and on all, and come back, while none of that is expected.
 TEST(DeviceModel, FindsGradientsThatAreOthersThanExpected) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     for (int shards : {1, 2}) {
       const std::vector<Uses> all{
           [](int64_t step, int64_t rank) { return std::pair(step < 4 || rank == 0, true); },
@@ -391,7 +394,7 @@ TestModel make_shuffled_layers() {
 class DeviceMemory : public ::testing::TestWithParam<int> {};
 
 TEST_P(DeviceMemory, FollowsTheFormulaOfEachStrategy) {
-  run_ranks(GetParam(), [](World& world) {
+  run_rank_processes(GetParam(), [](World& world) {
     expect_formulas(
         world, [] { return testing_models::make_gpt(); }, 3);
     expect_formulas(world, testing_models::model_kinds()[1].make, 3);
@@ -403,7 +406,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DeviceMemory, ::testing::Values(2, 4), ::testing
 
 // Two ranks with a micro-batch each: a sum of two has one order.
 TEST(DeviceModel, HasTheBitsOfOneProcess) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     for (int shards : {1, 2})
       expect_same_bits(world, [](World& w) { return testing::make_device_group_over_gloo(w); }, shards,
                        {.steps = 4, .micro_batches = 2, .clip = 0.05});

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "support/pace.h"
 #include "support/run_ranks.h"
 #include "support/variable.h"
 
@@ -180,7 +181,7 @@ TEST_P(Divergence, ByARankThatEndsEarly) {
 TEST_P(Divergence, IsNoneWhereUnitsStayFull) {
   run_ranks(GetParam(), [](World& world) {
     auto late_and_without_a_block = [](const Chain& chain) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      testing::sleep_paced(std::chrono::milliseconds(2500));
       chain({0, 1, 2, 4, 3}).sum().backward();
       return true;
     };

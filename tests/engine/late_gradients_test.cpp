@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "support/drawn.h"
 #include "support/gan.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -11,6 +12,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using testing_models::Gan;
@@ -47,8 +49,8 @@ TEST_P(LateGradients, AreNoneInAGanWhoseDiscriminatorIsUsedTwiceInOneStepAndOnce
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LateGradients,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}));
+INSTANTIATE_TEST_SUITE_P(Of, LateGradients, drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{1, "shm"}, {2, "shm"}}),
+                         ::testing::PrintToStringParamName());
 
 // Layers a, b, a again, and c; `through`: whether gradients go through the second use of a.
 struct ThreeLayers {

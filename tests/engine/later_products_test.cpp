@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "support/drawn.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -21,6 +22,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using interpose::LaterProducts;
@@ -228,8 +230,8 @@ TEST_P(LaterProductsOfShards, HaveThoseBitsWhereTheStepMayBeginInsideTheSecondPa
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LaterProductsOfShards,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}));
+INSTANTIATE_TEST_SUITE_P(Of, LaterProductsOfShards, drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{1, "shm"}, {2, "shm"}}),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace fsdp

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/drawn.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -15,6 +16,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using ::testing::IsEmpty;
@@ -128,8 +130,8 @@ TEST_P(MicroBatchesInFlight, AreForeseenAfterTheFirstStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, MicroBatchesInFlight,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
-                                           Job{3, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {3, "shm"}, {2, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace fsdp

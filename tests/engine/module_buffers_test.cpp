@@ -4,6 +4,7 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/drawn.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 #include "world/state.h"
@@ -11,6 +12,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using fsdp::testing::RunResult;
@@ -98,7 +100,7 @@ TEST(ModuleBuffers, ThatRanksWriteAlikeAndStatisticsOfBatchNormsAreNotTold) {
 
 class BroadcastBuffers : public ::testing::TestWithParam<Job> {};
 INSTANTIATE_TEST_SUITE_P(Jobs, BroadcastBuffers,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}),
+                         drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{1, "shm"}, {2, "shm"}, {3, "gloo"}}),
                          ::testing::PrintToStringParamName());
 
 // Rank 0 goes its way alone: the codebook of its own batches is everyone's.

@@ -2,6 +2,7 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/drawn.h"
 #include "support/models.h"
 #include "support/oracle.h"
 #include "support/run_ranks.h"
@@ -10,6 +11,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::run_ranks;
 using testing_models::make_gpt;
 using testing_models::TestModel;
@@ -29,7 +31,7 @@ bool finite(const torch::nn::Module& module) {
 }
 
 class Overflow : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Overflow, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Overflow, drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 TEST_P(Overflow, IsOfTheLastRankAlone) {
   const TestModel model = make_gpt();

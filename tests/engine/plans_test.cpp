@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "support/drawn.h"
 #include "support/gan.h"
 #include "support/models.h"
 #include "support/oracle.h"
@@ -14,6 +15,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using testing_models::make_plain_residual;
@@ -86,7 +88,8 @@ TEST_P(Plans, ForeseeTheStepsOfAGanThatTakeTurns) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Plans, ::testing::Values(Job{2, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}));
+INSTANTIATE_TEST_SUITE_P(Of, Plans, drawn<Job>({{2, "shm"}}, {{2, "gloo"}, {3, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 // Activation checkpointing as users write it: the forward keeps no graph, the backward runs the layer again.
 struct CheckpointedLayer : torch::autograd::Function<CheckpointedLayer> {
@@ -159,8 +162,8 @@ TEST_P(CheckpointedFirstBlock, BelongsToTheTrainingPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, CheckpointedFirstBlock,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
-                                           Job{3, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {3, "shm"}, {2, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace fsdp

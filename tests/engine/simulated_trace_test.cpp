@@ -4,16 +4,20 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "engine/communication_rows.h"
 #include "engine/recorded_program.h"
 #include "plan/sharded_setup.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using testing_models::first_difference;
@@ -159,13 +163,20 @@ TEST_P(SimulatedTrace, HasTheActionsOfTheRealOne) {
   });
 }
 
+// The first always, and one of the others.
+auto first_and_another(std::vector<SimulatedCase> cases) {
+  const std::vector<SimulatedCase> others(cases.begin() + 1, cases.end());
+  cases.resize(1);
+  return drawn<SimulatedCase>(std::move(cases), others);
+}
+
 const auto name_of_case = [](const auto& info) { return info.param.name; };
-INSTANTIATE_TEST_SUITE_P(OneRank, SimulatedTrace, ::testing::ValuesIn(strategies(1)), name_of_case);
-INSTANTIATE_TEST_SUITE_P(TwoRanks, SimulatedTrace, ::testing::ValuesIn(strategies(2)), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Gloo, SimulatedTrace, ::testing::ValuesIn(over_gloo()), name_of_case);
-INSTANTIATE_TEST_SUITE_P(FourRanks, SimulatedTrace, ::testing::ValuesIn(strategies(4)), name_of_case);
-INSTANTIATE_TEST_SUITE_P(GroupsOfTwo, SimulatedTrace, ::testing::ValuesIn(hybrids()), name_of_case);
-INSTANTIATE_TEST_SUITE_P(OtherLimits, SimulatedTrace, ::testing::ValuesIn(limits()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(OneRank, SimulatedTrace, drawn<SimulatedCase>({}, strategies(1)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(TwoRanks, SimulatedTrace, first_and_another(strategies(2)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Gloo, SimulatedTrace, first_and_another(over_gloo()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(FourRanks, SimulatedTrace, drawn<SimulatedCase>({}, strategies(4)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(GroupsOfTwo, SimulatedTrace, drawn<SimulatedCase>({}, hybrids()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(OtherLimits, SimulatedTrace, first_and_another(limits()), name_of_case);
 
 // The comparison sees a simulation that follows another rule.
 TEST(SimulatedTraceOfOtherLimits, IsAnother) {

@@ -39,8 +39,8 @@ testing_models::Weights train_alone() {
 void in_shared_memory(const std::function<void(World&)>& body) { run_ranks(kRanks, body, {.backend = "shm"}); }
 
 TEST(SumsInPlace, HaveTheBitsOfOneProcessForAnyMicroBatches) {
-  const testing_models::Weights expected = train_alone();
-  in_shared_memory([&](World& world) {
+  in_shared_memory([](World& world) {
+    const testing_models::Weights expected = train_alone();
     const auto model = make_gpt();
     auto sharded = shard(*model.module, world, kReplicas);
     AdamW optimizer(sharded, {.lr = kRate});
@@ -57,7 +57,7 @@ TEST(SumsInPlace, HaveTheBitsOfOneProcessForAnyMicroBatches) {
 
 // A step that adds up micro-batches needs the gradients of the next ones beside the sum.
 TEST(SumsInPlace, NeedNoBuffersUntilMicroBatchesAreAddedUp) {
-  in_shared_memory([&](World& world) {
+  in_shared_memory([](World& world) {
     const auto model = make_gpt();
     auto sharded = shard(*model.module, world, kReplicas);
     int64_t used = 0;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/pace.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 
@@ -210,9 +211,9 @@ TEST_P(CallBesideTraining, OfASlowRankIsNone) {
         SmallTraining training(world);
         World half = world.split(world.rank());
         for (int slow = 0; slow < 2; ++slow) {
-          if (world.rank() == slow) std::this_thread::sleep_for(4s);
+          if (world.rank() == slow) testing::sleep_paced(4s);
           world.barrier();
-          if (world.rank() == slow) std::this_thread::sleep_for(4s);
+          if (world.rank() == slow) testing::sleep_paced(4s);
           training.step();
           half.barrier();
         }
@@ -230,10 +231,10 @@ TEST_P(CallBesideTraining, OfAnotherThreadIsNone) {
         SmallTraining training(world);
         std::thread trainer([&] {
           training.step();
-          if (world.rank() == 0) std::this_thread::sleep_for(5s);
+          if (world.rank() == 0) testing::sleep_paced(5s);
           training.step();
         });
-        std::this_thread::sleep_for(1s);
+        testing::sleep_paced(1s);
         if (world.rank() == 1) trainer.join();
         world.barrier();
         if (world.rank() == 0) trainer.join();

@@ -42,9 +42,9 @@ int64_t faults_of_tensors() {
 
 constexpr int64_t kPagesOfTensors = 16 * (1 + 2 + 3 + 4) * 256;
 
-// In a process of its own.
+// In a process of its own: its heap is another one from then on.
 void expect_kept(bool returned_before) {
-  testing::run_ranks(1, [returned_before](World&) {
+  testing::run_rank_processes(1, [returned_before](World&) {
     if (returned_before) return_freed_memory();
     keep_freed_memory();
     EXPECT_GE(faults_of_tensors(), kPagesOfTensors);

@@ -16,6 +16,7 @@ namespace fsdp {
 namespace {
 
 using fsdp::testing::message_of;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
@@ -54,7 +55,7 @@ TEST(OffloadErrors, APathThatIsNoFolder) {
 TEST(OffloadErrors, AFullDisk) {
   const ScratchDirectory scratch;
   const auto unmountable = scratch.path() / "unmountable";
-  run_ranks(1, [&](World& world) {
+  run_rank_processes(1, [&](World& world) {
     const auto folder = scratch.path() / "disk";
     std::filesystem::create_directory(folder);
     const auto model = make_gpt();

@@ -23,6 +23,7 @@ namespace nn = torch::nn;
 using fsdp::testing::bytes_on_disk;
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::AllOf;
@@ -181,7 +182,7 @@ TEST(OffloadedActivationsOf, RecomputedBlocksAreTheirInputs) {
 
 TEST_P(OffloadedActivations, TakeNoMoreRoomWithMoreSteps) {
   const ScratchDirectory scratch;
-  run_ranks(GetParam(), [&](World& world) {
+  run_rank_processes(GetParam(), [&](World& world) {
     nn::Sequential layers = make_tanh_layers();
     auto sharded = shard(*layers, world, activations_in(scratch.path()));
     int64_t after_one_step = 0;
@@ -233,7 +234,7 @@ TEST(OffloadedActivationsErrors, OfRanksThatDiffer) {
 TEST(OffloadedActivationsErrors, OfAFullDisk) {
   const ScratchDirectory scratch;
   const auto unmountable = scratch.path() / "unmountable";
-  run_ranks(1, [&](World& world) {
+  run_rank_processes(1, [&](World& world) {
     const auto folder = scratch.path() / "disk";
     fs::create_directory(folder);
     constexpr int64_t kOne = kTanhRows * kTanhWidth * kFloatBytes;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "interpose/piece_storage.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
 #include "support/train_sharded.h"
@@ -23,7 +24,7 @@ constexpr double kMaxNorm = 0.05;  // less than the gradients'
 
 class OffloadedGradients : public ::testing::TestWithParam<Job> {};
 INSTANTIATE_TEST_SUITE_P(Jobs, OffloadedGradients,
-                         ::testing::Values(Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}, Job{3, "gloo"}),
+                         fsdp::testing::drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{2, "shm"}, {3, "gloo"}}),
                          ::testing::PrintToStringParamName());
 
 // In a folder, or in memory.

@@ -7,6 +7,7 @@
 
 #include "engine/model.h"
 #include "support/allocated_memory.h"
+#include "support/drawn.h"
 #include "support/resident_bytes.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 
 using fsdp::testing::Job;
 using fsdp::testing::resident_bytes_of_files_in;
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 using fsdp::testing::ScratchDirectory;
 using ::testing::IsEmpty;
@@ -30,7 +32,7 @@ using testing_models::Training;
 
 class Offloaded : public ::testing::TestWithParam<Job> {};
 class OffloadedBits : public Offloaded {};
-const auto kOffloadedJobs = ::testing::Values(Job{1}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"}, Job{3, "gloo"});
+const auto kOffloadedJobs = testing::drawn<Job>({{3, "shm"}, {2, "gloo"}}, {{1}, {2, "shm"}, {3, "gloo"}});
 INSTANTIATE_TEST_SUITE_P(Jobs, Offloaded, kOffloadedJobs, ::testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(Jobs, OffloadedBits, kOffloadedJobs, ::testing::PrintToStringParamName());
 
@@ -171,7 +173,7 @@ size_t most_resident(torch::nn::Sequential& layers, Optimizer& optimizer, const 
 
 TEST_P(Offloaded, IsResidentAFewUnitsAtATime) {
   const ScratchDirectory scratch;
-  run_ranks(GetParam(), [&](World& world) {
+  run_rank_processes(GetParam(), [&](World& world) {
     auto layers = make_layers();
     auto sharded =
         shard(*layers, world, {.units = units_of<torch::nn::LinearImpl>(), .offload_directory = scratch.path()});

@@ -32,13 +32,13 @@ TEST(ActivationBudget, BelowTheLeastIsAnErrorThatNamesIt) {
 }
 
 TEST(ActivationBudget, IsForModulesWithBlocksThatRunAgain) {
-  run_ranks(1, [](World& world) {
+  const ScratchDirectory scratch;
+  run_ranks(1, [&](World& world) {
     const auto plain = make_net({.recomputed = false});
     EXPECT_THAT(message_of<Error>([&] { shard(*plain, world, {.activation_memory = 1000}); }),
                 HasSubstr("has no Recomputed block"));
     EXPECT_THAT(message_of<Error>([&] { shard(*plain, world, {.activation_memory = -1}); }),
                 HasSubstr("found activation_memory -1"));
-    const ScratchDirectory scratch;
     EXPECT_THAT(message_of<Error>([&] {
                   shard(*make_net(), world,
                         {.offload_directory = scratch.path(), .activation_memory = 1, .offload_activations = true});

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "models/budgeted_net.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
 namespace fsdp::activation_budgets {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using ::testing::Each;
@@ -44,7 +46,8 @@ Outcome trained_with(int64_t budget, const NetOptions& net, World& world, Option
 
 class ActivationBudgetsInSixteenBits : public ::testing::TestWithParam<Job> {};
 INSTANTIATE_TEST_SUITE_P(Of, ActivationBudgetsInSixteenBits,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{4, "shm"}, Job{3, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {4, "shm"}}),
+                         ::testing::PrintToStringParamName());
 
 // Each strategy has plenty and a smaller budget: two of these take turns.
 TEST_P(ActivationBudgetsInSixteenBits, AreNeverExceededAndChangeNoBit) {

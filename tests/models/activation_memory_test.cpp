@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "models/budgeted_net.h"
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
 namespace fsdp::activation_budgets {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using ::testing::Each;
@@ -87,8 +89,8 @@ TEST_P(ActivationBudgets, AreUsedAsPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ActivationBudgets,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
-                                           Job{3, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {3, "shm"}, {2, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 // A block that runs again uses its layers once more: the order in which units are gathered follows.
 TEST(ActivationBudget, HoldsWhereUnitsAreSmallerThanBlocks) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
@@ -11,6 +12,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
 using ::testing::AllOf;
@@ -54,7 +56,7 @@ void freeze(torch::nn::Module& module, const std::function<bool(const std::strin
 }
 
 class Frozen : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Frozen, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Frozen, drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 TEST_P(Frozen, ParametersOfAUnit) {
   expect_same(GetParam(), [](torch::nn::Module& module, int64_t) {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "support/drawn.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
@@ -11,6 +12,7 @@
 namespace fsdp::recomputed {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using ::testing::IsEmpty;
@@ -224,8 +226,8 @@ TEST_P(RecomputedModels, MayBeGivenAParameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RecomputedModels,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{3, "shm"}, Job{2, "gloo"},
-                                           Job{3, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {3, "shm"}, {2, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 // Of the third step, with FullShard; all gathers are foreseen.
 CommunicationReport communication_of(const Body& body, World& world, int buffers = 2) {

@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::run_ranks;
 using testing_models::expect_same_bits;
 using testing_models::expect_same_bits_with_every_strategy;
@@ -23,7 +25,7 @@ using torch::Tensor;
 constexpr int kRepeatedSteps = 4;
 
 class Repeated : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Repeated, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Repeated, drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 TEST_P(Repeated, AModuleCalledSeveralTimesIsReducedOnce) {
   run_ranks(GetParam(), [](World& world) {

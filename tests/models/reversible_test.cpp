@@ -2,6 +2,7 @@
 #include <fsdp/fsdp.h>
 #include <gmock/gmock.h>
 
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -10,6 +11,7 @@
 namespace fsdp::reversible {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
@@ -144,8 +146,8 @@ TEST_P(ReversibleOnRanks, HasTheSameBitsInSixteenBitsOnAnyNumberOfRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ReversibleOnRanks,
-                         ::testing::Values(Job{1, "shm"}, Job{2, "shm"}, Job{4, "shm"}, Job{2, "gloo"}, Job{3, "gloo"},
-                                           Job{4, "gloo"}));
+                         drawn<Job>({{2, "shm"}, {3, "gloo"}}, {{1, "shm"}, {4, "shm"}, {2, "gloo"}, {4, "gloo"}}),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace fsdp::reversible

@@ -1,6 +1,7 @@
 // Gradients that are differentiated again, with respect to sharded parameters.
 #include <gmock/gmock.h>
 
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/repeated_models.h"
 #include "support/run_ranks.h"
@@ -9,6 +10,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
@@ -22,7 +24,7 @@ using torch::autograd::grad;
 Tensor loss_of(Residual& net, int64_t b) { return net.forward(residual_input(b)).pow(2).mean(); }
 
 class SecondOrder : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, SecondOrder, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, SecondOrder, drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 TEST_P(SecondOrder, ThroughBackwardIsRefused) {
   run_ranks(GetParam(), [](World& world) {

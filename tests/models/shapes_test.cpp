@@ -4,6 +4,7 @@
 #include <limits>
 #include <thread>
 
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 #include "support/unusual_models.h"
@@ -11,6 +12,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::run_ranks;
 using testing_models::expect_same_bits;
 using testing_models::expect_same_bits_with_every_strategy;
@@ -19,7 +21,7 @@ using testing_models::values_for;
 using torch::Tensor;
 
 class Shapes : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Shapes, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Shapes, drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 // Three layers of 16x15, 7x15 and 16x17 elements, none of which divides evenly.
 TestModel make_uneven(std::chrono::milliseconds delay) {

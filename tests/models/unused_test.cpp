@@ -3,12 +3,14 @@
 
 #include <tuple>
 
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 #include "support/train_sharded.h"
 
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::Job;
 using fsdp::testing::run_ranks;
 using testing_models::expect_same_bits;
@@ -56,7 +58,7 @@ void expect_same(const Job& job, int64_t accumulation, const Loss& loss, Strateg
 }
 
 class Unused : public ::testing::TestWithParam<Job> {};
-INSTANTIATE_TEST_SUITE_P(Jobs, Unused, ::testing::Values(Job{2, "gloo"}, Job{2, "shm"}, Job{3, "shm"}),
+INSTANTIATE_TEST_SUITE_P(Jobs, Unused, drawn<Job>({{2, "gloo"}}, {{2, "shm"}, {3, "shm"}}),
                          ::testing::PrintToStringParamName());
 
 // Gathers that ranks begin alone need no common order.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -17,6 +18,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
@@ -94,7 +96,7 @@ class OwnGradients : public ::testing::TestWithParam<int> {
     });
   }
 };
-INSTANTIATE_TEST_SUITE_P(Ranks, OwnGradients, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, OwnGradients, drawn<int>({3}, {1, 2}), ::testing::PrintToStringParamName());
 
 Pieces named(const Trained& trained, const std::function<bool(const std::string& name)>& wanted) {
   Pieces found;

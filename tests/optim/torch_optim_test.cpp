@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/models.h"
 #include "support/run_ranks.h"
@@ -13,6 +14,7 @@
 namespace fsdp {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
@@ -91,7 +93,7 @@ TEST_P(TorchOptim, StepsOnPiecesAsOnWholeParameters) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, TorchOptim, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, TorchOptim, drawn<int>({3}, {1, 2}), ::testing::PrintToStringParamName());
 
 TEST(TorchOptim, ThatIsNotElementWiseIsAnError) {
   run_ranks(2, [](World& world) {

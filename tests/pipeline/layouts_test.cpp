@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
@@ -173,6 +174,11 @@ const std::vector<Layout>& layouts() {
   return layouts;
 }
 
+// Always those of eight ranks along one axis, and of two along each.
+bool is_tried(size_t layout) {
+  return layout == 5 || layout == 10 || layout == 16 || fsdp::testing::is_drawn(layout, layouts().size());
+}
+
 const char* text_of(PipelineSchedule schedule) {
   const std::array<const char*, 5> names{"OneAtATime", "AllForwardAllBackward", "OneForwardOneBackward", "Interleaved",
                                          "ZeroBubble"};
@@ -204,7 +210,9 @@ TEST(Layouts, HaveOneLoss) {
     World alone = world.split(world.rank());
     const double expected = last_loss(alone, {1, 1, 1});
     std::string table = row_of({1, 1, 1}, expected);
-    for (const Layout& layout : layouts()) {
+    for (size_t i = 0; i < layouts().size(); ++i) {
+      if (!is_tried(i)) continue;
+      const Layout& layout = layouts()[i];
       const double loss = last_loss(world, layout);
       if (loss != 0) EXPECT_EQ(loss, expected) << row_of(layout, loss);
       torch::Tensor highest = torch::tensor({loss}, torch::kFloat64);

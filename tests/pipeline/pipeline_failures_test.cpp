@@ -176,11 +176,11 @@ TEST(PipelineErrors, AreNoneForABufferThatABlockHasTwice) {
 }
 
 TEST(PipelineErrors, NameCallsThatDiffer) {
-  const Tensors three(3, torch::ones({2, 4}));
+  const auto three = [] { return Tensors(3, torch::ones({2, 4})); };
   expect_error_on_two_ranks(
       [&](World& world) {
         Pipeline pipeline(three_layers(), world);
-        pipeline.step(three, Tensors(2, three[0]), squares);
+        pipeline.step(three(), Tensors(2, torch::ones({2, 4})), squares);
       },
       "found 3 inputs on rank 0 and 2 targets on rank 1");
   expect_error_on_two_ranks(
@@ -192,14 +192,14 @@ TEST(PipelineErrors, NameCallsThatDiffer) {
   expect_error_on_two_ranks(
       [&](World& world) {
         Pipeline pipeline(three_layers(), world, {.cuts = world.rank() == 0 ? std::vector{1, 2} : std::vector{2, 1}});
-        pipeline.step(three, three, squares);
+        pipeline.step(three(), three(), squares);
       },
       "rank 0 and rank 1 have other blocks, cuts or schedules");
   expect_error_on_two_ranks(
       [&](World& world) {
         Pipeline pipeline(three_layers(), world);
-        world.rank() == 0 ? static_cast<void>(pipeline.forward(three))
-                          : static_cast<void>(pipeline.step(three, three, squares));
+        world.rank() == 0 ? static_cast<void>(pipeline.forward(three()))
+                          : static_cast<void>(pipeline.step(three(), three(), squares));
       },
       "rank 1 calls step, and rank 0 calls forward");
 }

@@ -10,6 +10,7 @@
 
 #include "pipeline/sharded_pipeline.h"
 #include "stages/validate.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 
@@ -113,16 +114,15 @@ TEST_P(StageGathers, AreOnePerUnitAndStepAllForeseen) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schedules, StageGathers,
-    ::testing::Values(GatherCase{}, GatherCase{.backend = "gloo"}, GatherCase{.schedule = OneAtATime},
-                      GatherCase{.schedule = AllForwardAllBackward, .stages_per_rank = 2, .backend = "gloo"},
-                      GatherCase{.schedule = Interleaved, .stages_per_rank = 2, .backend = "gloo"},
-                      GatherCase{.schedule = ZeroBubble, .backend = "gloo"},
-                      GatherCase{.schedule = ZeroBubble, .stages_per_rank = 2, .tied = true},
-                      GatherCase{.schedule = Interleaved, .stages_per_rank = 2, .backend = "gloo", .tied = true},
-                      GatherCase{.schedule = Interleaved,
-                                 .stages_per_rank = 2,
-                                 .backend = "gloo",
-                                 .strategy = Strategy::ShardGradOp}),
+    fsdp::testing::drawn<GatherCase>(
+        {GatherCase{}, {.schedule = Interleaved, .stages_per_rank = 2, .backend = "gloo", .tied = true}},
+        {{.backend = "gloo"},
+         {.schedule = OneAtATime},
+         {.schedule = AllForwardAllBackward, .stages_per_rank = 2, .backend = "gloo"},
+         {.schedule = Interleaved, .stages_per_rank = 2, .backend = "gloo"},
+         {.schedule = ZeroBubble, .backend = "gloo"},
+         {.schedule = ZeroBubble, .stages_per_rank = 2, .tied = true},
+         {.schedule = Interleaved, .stages_per_rank = 2, .backend = "gloo", .strategy = Strategy::ShardGradOp}}),
     [](const auto& info) { return ::testing::PrintToString(info.param); });
 
 // Between ranks that copy: the buffers of a whole stage, in place of two units.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/drawn.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
@@ -136,10 +137,10 @@ TEST_P(ThreeAxes, HaveTheNormsOfOneProcess) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, ThreeAxes,
-                         ::testing::Values(AxesCase{1, 2, 2}, AxesCase{2, 1, 2}, AxesCase{2, 2, 1}, AxesCase{2, 2, 2},
-                                           AxesCase{2, 2, 1, true}, AxesCase{2, 2, 2, true}),
-                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, ThreeAxes,
+    fsdp::testing::drawn<AxesCase>({{2, 2, 2}}, {{1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {2, 2, 1, true}, {2, 2, 2, true}}),
+    ::testing::PrintToStringParamName());
 
 TEST(ThreeAxesUnsharded, PipelineClipsByTheNormOfOneProcess) {
   run_ranks(4, [](World& world) {

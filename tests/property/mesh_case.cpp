@@ -117,6 +117,12 @@ const std::vector<MeshCell>& mesh_cells() {
 const MeshCell& mesh_cell_of(uint64_t seed) { return mesh_cells()[seed % mesh_cells().size()]; }
 uint64_t number_of_mesh_cases() { return kCasesOfACell * mesh_cells().size(); }
 
+std::vector<uint64_t> one_of_each_cell(uint64_t draw) {
+  std::vector<uint64_t> seeds(mesh_cells().size());
+  std::iota(seeds.begin(), seeds.end(), draw % kCasesOfACell * mesh_cells().size());
+  return seeds;
+}
+
 MeshCase make_mesh_case(uint64_t seed) {
   const MeshCell& cell = mesh_cell_of(seed);
   RandomSource random(~seed);

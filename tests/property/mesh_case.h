@@ -49,6 +49,8 @@ const std::vector<MeshCell>& mesh_cells();
 const MeshCell& mesh_cell_of(uint64_t seed);
 // So many seeds from 0 are the usual test.
 uint64_t number_of_mesh_cases();
+// One of these for each cell.
+std::vector<uint64_t> one_of_each_cell(uint64_t draw);
 MeshCase make_mesh_case(uint64_t seed);
 
 }  // namespace fsdp::property

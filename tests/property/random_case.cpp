@@ -2,6 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
 namespace fsdp::property {
 
 namespace {
@@ -35,6 +42,19 @@ std::vector<Cell> make_cells() {
     }
   }
   return cells;
+}
+
+// Two of the choices of a cell.
+using TwoChoices = std::pair<std::string, std::string>;
+
+std::set<TwoChoices> pairs_of(const Cell& cell) {
+  const std::vector<std::string> choices{std::to_string(cell.ranks), cell.backend, cell.strategy_name,
+                                         cell.bf16 ? "bf16" : "fp32"};
+  std::set<TwoChoices> pairs;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) pairs.emplace(choices[j], choices[i]);
+  }
+  return pairs;
 }
 
 struct Policy {
@@ -122,6 +142,25 @@ std::vector<std::string> backends_of(int ranks) {
   if (ranks == 3) backends.emplace_back(kStaged);
   if (ranks != 3) backends.emplace_back(kHostShards);
   return backends;
+}
+
+std::vector<uint64_t> pairwise_seeds(uint64_t draw) {
+  std::vector<uint64_t> order(cells().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(draw));
+  std::set<TwoChoices> missing;
+  for (const Cell& cell : cells()) missing.merge(pairs_of(cell));
+  std::vector<uint64_t> seeds;
+  while (!missing.empty()) {
+    const auto gain = [&](uint64_t seed) {
+      return std::ranges::count_if(pairs_of(cell_of(seed)),
+                                   [&](const TwoChoices& two) { return missing.contains(two); });
+    };
+    const uint64_t best = *std::ranges::max_element(order, {}, gain);
+    for (const TwoChoices& two : pairs_of(cell_of(best))) missing.erase(two);
+    seeds.push_back(best);
+  }
+  return seeds;
 }
 
 const Cell& cell_of(uint64_t seed) { return cells()[seed % cells().size()]; }

@@ -53,6 +53,9 @@ std::vector<std::string> backends_of(int ranks);
 
 // As many seeds from 0 as there are cells: each cell has one of them.
 uint64_t number_of_cases();
+// Seeds of a few of these: each two of a number of ranks, a backend, a strategy and a dtype that can meet do so in one
+// of them. `draw` says which cells they are of.
+std::vector<uint64_t> pairwise_seeds(uint64_t draw);
 RandomCase make_random_case(uint64_t seed);
 
 }  // namespace fsdp::property

@@ -1,5 +1,6 @@
 #include "support/run_ranks.h"
 
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,10 +20,13 @@
 #include <memory>
 #include <random>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/fork_server.h"
+#include "support/rank_generators.h"
+#include "world/rank.h"
 
 namespace fsdp::testing {
 
@@ -205,7 +210,27 @@ RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, L
   return run_process([&] { return launch(options, checked); });
 }
 
-void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
+void run_ranks(int ranks, const std::function<void(World&)>& body, const LaunchOptions& options) {
+  if (std::getenv(kCall)) return;  // another call's process
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto on_one_thread = [&body](World& world) {
+    at::set_num_threads(1);
+    body(world);
+  };
+  std::vector<std::string> errors(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const RankGenerator generator;
+      world::run_thread({.rank = rank, .size = ranks, .local_rank = rank, .local_size = ranks}, store, options,
+                        on_one_thread, [&](const world::RankError& error) { errors[rank] = error.message; });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(errors[rank], "") << "rank " << rank << " of " << ranks;
+}
+
+void run_rank_processes(int ranks, const std::function<void(World&)>& body, LaunchOptions options) {
   RunResult result = run_ranks_to_end(ranks, body, options);
   if (std::getenv(kCall)) return;  // another call's process
   EXPECT_EQ(result.exit_code, 0) << ranks << " ranks wrote:\n" << result.output;

@@ -1,10 +1,15 @@
-// Real ranks for tests: processes, as in production.
+// Real ranks for tests: threads of the test's process, or processes as `launch` forks them.
 //
-// The test binary runs once more, for this test alone, and calls `launch` there: the test process itself has threads by
-// now and must not be forked (support/fork_server.h). The body sees what the test's function captured before the call,
-// made afresh in each rank; it may use EXPECT_ and ASSERT_, and a rank whose assertions fail exits with 1.
-// OMP_NUM_THREADS is 1, so that bits compare. A test may call these several times; what lies between the calls runs
-// once more in each of them, so let it be EXPECT_, not ASSERT_, that looks at an earlier call's result.
+// Threads are the rule: they take a tenth of the time. The ranks share all that the body captures, so let it make its
+// models and data itself. Each has a default generator of its own (support/rank_generators.h), and computes on one
+// thread, so that bits compare. Processes are for what belongs to a process: kills, signals, exits, its memory, its
+// output, variables of the environment, settings of LibTorch.
+//
+// For processes, the test binary runs once more, for this test alone, and calls `launch` there: the test process itself
+// has threads by now and must not be forked (support/fork_server.h). The body sees what the test's function captured
+// before the call, made afresh in each rank; it may use EXPECT_ and ASSERT_, and a rank whose assertions fail exits
+// with 1. OMP_NUM_THREADS is 1. A test may call these several times; what lies between the calls runs once more in each
+// of them, so let it be EXPECT_, not ASSERT_, that looks at an earlier call's result.
 #pragma once
 
 #include <chrono>
@@ -24,8 +29,10 @@ inline LaunchOptions test_options() { return {.timeout = std::chrono::seconds(60
 // ctest ends.
 inline LaunchOptions patient_options() { return {.timeout = std::chrono::hours(1)}; }
 
-// Expects that every rank succeeds; shows what they wrote if not.
-void run_ranks(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
+// Runs ranks as threads, over any backend but nccl. Expects that every rank succeeds; shows their errors if not.
+void run_ranks(int ranks, const std::function<void(World&)>& body, const LaunchOptions& options = test_options());
+// The same with processes; shows what they wrote if one fails.
+void run_rank_processes(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
 
 // A parameter of tests that hold on every backend.
 struct Job {
@@ -34,10 +41,16 @@ struct Job {
 
   friend void PrintTo(const Job& job, std::ostream* out) { *out << job.backend << job.ranks; }
 };
-inline void run_ranks(const Job& job, const std::function<void(World&)>& body) {
+inline LaunchOptions options_of(const Job& job) {
   LaunchOptions options = test_options();
   options.backend = job.backend;
-  run_ranks(job.ranks, body, options);
+  return options;
+}
+inline void run_ranks(const Job& job, const std::function<void(World&)>& body) {
+  run_ranks(job.ranks, body, options_of(job));
+}
+inline void run_rank_processes(const Job& job, const std::function<void(World&)>& body) {
+  run_rank_processes(job.ranks, body, options_of(job));
 }
 
 struct RunResult {
@@ -45,7 +58,7 @@ struct RunResult {
   std::string output;  // stdout and stderr
 };
 
-// Runs ranks that may fail.
+// Runs ranks that may fail, as processes.
 RunResult run_ranks_to_end(int ranks, const std::function<void(World&)>& body, LaunchOptions options = test_options());
 
 // Runs `body` in a process of its own, which exits with what it returns: for tests of `launch` itself. `variables` are

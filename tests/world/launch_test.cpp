@@ -176,8 +176,8 @@ TEST(Launch, ShowsNoTerminalWhatAMessageCarries) {
 
 TEST(Launch, TakesATimeoutOfAnyLength) {
   for (const char* backend : {"shm", "gloo"}) {
-    testing::run_ranks(2, [](World& world) { world.state()->new_group()->barrier(); },
-                       {.backend = backend, .timeout = std::chrono::milliseconds::max()});
+    testing::run_rank_processes(2, [](World& world) { world.state()->new_group()->barrier(); },
+                                {.backend = backend, .timeout = std::chrono::milliseconds::max()});
   }
 }
 
@@ -420,7 +420,7 @@ std::vector<std::string> listening_addresses() {
 }
 
 TEST(Launch, ListensOnLoopbackAlone) {
-  testing::run_ranks(2, [](World& world) {
+  testing::run_rank_processes(2, [](World& world) {
     auto group = world.split(0);
     std::vector<std::string> addresses = listening_addresses();
     for (const std::string& address : addresses)

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::message_of;
+using testing::run_rank_processes;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
 using testing::RunResult;
@@ -35,7 +36,7 @@ void check_arrives(World& world, int number) {
 }
 
 TEST(Loan, IsReadFromASenderThatIsStopped) {
-  run_ranks(2, [](World& world) {
+  run_rank_processes(2, [](World& world) {
     torch::Tensor process = torch::tensor({int64_t{getpid()}});
     if (world.rank() == 0) {
       Work sent = world.send_async(values_of(0), 1);

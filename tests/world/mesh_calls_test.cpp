@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fsdp/mesh.h"
+#include "support/pace.h"
 #include "support/run_ranks.h"
 
 namespace fsdp {
@@ -91,7 +92,7 @@ TEST_P(MeshCalls, OfARankThatThrowsAreNamed) {
 // Rank 2 waits for rank 3 along one axis, and rank 3 for rank 1 along the other, for longer than an error takes.
 TEST_P(MeshCalls, ThatWaitForASlowRankAreNoError) {
   const RunResult result = run([](int rank, const Mesh& mesh) {
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+    if (rank == 1) testing::sleep_paced(std::chrono::seconds(4));
     sum_along(mesh, "a");
     sum_along(mesh, "b");
     mesh.world().barrier();

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/pace.h"
 #include "support/required.h"
 #include "support/run_ranks.h"
 #include "world/two_hosts.h"
@@ -37,7 +38,7 @@ void sum_over(World along) {
 }
 
 // Longer than a circle takes to be certain.
-void be_slow() { std::this_thread::sleep_for(std::chrono::seconds(6)); }
+void be_slow() { testing::sleep_paced(std::chrono::seconds(6)); }
 
 // Rank 0 waits for rank 2, which waits for rank 3, which waits for rank 1, which waits for rank 0.
 void wait_in_a_circle(int rank, const Mesh& mesh) {
@@ -129,7 +130,7 @@ TEST_P(SlowMesh, OfWhichARankComputesIsNoCircle) {
 TEST_P(SlowMesh, WithLongWaitsOneAfterTheOtherIsNoCircle) {
   expect_success([](int rank, const Mesh& mesh) {
     for (int slow = 0; slow < 4; ++slow) {
-      if (rank == slow) std::this_thread::sleep_for(std::chrono::seconds(2));
+      if (rank == slow) testing::sleep_paced(std::chrono::seconds(2));
       sum_over(mesh[slow % 2 == 0 ? "data" : "tensor"]);
       sum_over(mesh[slow % 2 == 0 ? "tensor" : "data"]);
     }
@@ -214,7 +215,7 @@ TEST_P(SlowMesh, OfAModelIsNoCircle) {
     auto sharded = shard(*model, along);
     SGD optimizer(sharded, {.lr = 0.1});
     for (int slow = 0; slow < 4; ++slow) {
-      if (rank == slow) std::this_thread::sleep_for(std::chrono::seconds(2));
+      if (rank == slow) testing::sleep_paced(std::chrono::seconds(2));
       const torch::Tensor loss = model->forward(torch::ones({2, 8})).sum();
       if (slow % 2 == 0) sum_over(mesh["tensor"]);
       loss.backward();

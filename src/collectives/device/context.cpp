@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pace.h"
 #include "base/patience.h"
 #include "collectives/device/unit.h"
 
@@ -132,7 +133,7 @@ void DeviceContext::ranks_differ(bool differ) {
 
 bool DeviceContext::stalls(c10d::Work& work) {
   if (!device_.is_cpu()) return false;
-  for (Patience patience(stalled_ ? kStalledAgain : kStalled); !work.isCompleted() && !patience.is_over();)
+  for (Patience patience(paced(stalled_ ? kStalledAgain : kStalled)); !work.isCompleted() && !patience.is_over();)
     std::this_thread::sleep_for(kBetweenLooks);
   stalled_ |= !work.isCompleted();
   return !work.isCompleted();

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rank_thread.h"
 #include "fsdp/error.h"
 
 namespace fsdp::collectives::device {
 
 WorkWatch::WorkWatch(std::chrono::milliseconds timeout, std::function<void()> give_up)
-    : timeout_(timeout), give_up_(std::move(give_up)), thread_([this] { run(); }) {}
+    : timeout_(timeout), give_up_(std::move(give_up)), thread_(of_this_rank([this] { run(); })) {}
 
 WorkWatch::~WorkWatch() {
   {

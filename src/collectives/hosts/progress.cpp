@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives::hosts {
 
 namespace {
@@ -24,7 +26,7 @@ void Progress::begin() {
   std::lock_guard lock(mutex_);
   if (!ranks_->has_work()) return;
   going_ = true;
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = std::thread(of_this_rank([this] { run(); }));
   changed_.notify_all();
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives::hosts {
 
 TaskThreads::~TaskThreads() {
@@ -18,7 +20,7 @@ void TaskThreads::run(std::function<void()> task) {
   waiting_.push_back(std::move(task));
   if (waiting_.size() > idle_) {
     ++idle_;
-    threads_.emplace_back([this] { serve(); });
+    threads_.emplace_back(of_this_rank([this] { serve(); }));
   }
   changed_.notify_one();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rank_thread.h"
+
 namespace fsdp::collectives::hosts {
 
 namespace {
@@ -60,7 +62,7 @@ void TransferQueue::add(Transfer& transfer) {
   transfer.under_way = true;
   transfer.failure = {};
   queue_.push_back(&transfer);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = std::thread(of_this_rank([this] { run(); }));
   changed_.notify_all();
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pace.h"
 #include "base/patience.h"
 #include "base/rank_names.h"
 #include "collectives/divergence.h"
@@ -178,7 +179,7 @@ class Ranks::LongWait {
     for (int rank = 0; rank < ranks_.size(); ++rank) waits.push_back(ranks_.control_of(rank).moves.get());
     if (!all_wait || waits != seen_) {
       seen_ = std::move(waits);
-      patience_ = Patience(kStandstill);
+      patience_ = Patience(paced(kStandstill));
       looks_ = looks_of_all();
     } else if (patience_.is_over() && all_have_looked()) {
       report();
@@ -208,7 +209,7 @@ class Ranks::LongWait {
       if (call_patience_.is_over()) diverge(peer, call->purpose);
       return;
     }
-    call_patience_ = Patience(kStandstill);
+    call_patience_ = Patience(paced(kStandstill));
   }
   std::vector<uint64_t> looks_of_all() const {
     std::vector<uint64_t> looks;
@@ -237,10 +238,10 @@ class Ranks::LongWait {
   Control& own_;
   const std::vector<uint64_t> first_looks_ = looks_of_all();
   std::vector<uint64_t> seen_, looks_;
-  Patience patience_{kStandstill};
-  Patience call_patience_{kStandstill};  // with a rank that is missing, and in a call of a world
+  Patience patience_{paced(kStandstill)};
+  Patience call_patience_{paced(kStandstill)};  // with a rank that is missing, and in a call of a world
   const bool may_be_in_circle_;
-  Patience is_short_{kShort};
+  Patience is_short_{paced(kShort)};
   std::optional<WorldCalls::Wait> shown_;
 };
 

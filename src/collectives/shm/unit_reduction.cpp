@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pace.h"
 #include "base/patience.h"
 
 namespace fsdp::collectives::shm {
@@ -26,14 +27,14 @@ class StallDetector {
       if (runs) return seen_.clear(), false;
       now.push_back(phase);
     }
-    if (now != seen_) patience_ = Patience(kStalled);
+    if (now != seen_) patience_ = Patience(paced(kStalled));
     seen_ = std::move(now);
     return patience_.is_over();
   }
 
  private:
   std::vector<uint64_t> seen_;
-  Patience patience_{kStalled};
+  Patience patience_{paced(kStalled)};
 };
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "api/tensor_parallel/parallel_models.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 
 namespace fsdp::parallel_models {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using fsdp::testing::run_ranks_to_end;
@@ -70,14 +72,15 @@ const MuonOptions kAllMatrices{
 
 INSTANTIATE_TEST_SUITE_P(
     Meshes, DividedMuon,
-    ::testing::Values(
-        MuonCase{.data = 1, .tensor = 2, .name = "default"}, MuonCase{.data = 1, .tensor = 4, .name = "default"},
-        MuonCase{.data = 2, .tensor = 2, .name = "default"},
-        MuonCase{.data = 1, .tensor = 4, .options = kAllMatrices, .name = "all"},
-        MuonCase{.data = 2, .tensor = 2, .options = kAllMatrices, .sequence_parallel = true, .name = "slices"},
-        MuonCase{.data = 3, .tensor = 2, .options = kAllMatrices, .name = "all"},
-        MuonCase{.data = 2, .tensor = 4, .options = kAllMatrices, .name = "all"},
-        MuonCase{.data = 2, .tensor = 2, .options = kAllMatrices, .strategy = Strategy::NoShard, .name = "replicas"}),
+    drawn<MuonCase>(
+        {{.data = 2, .tensor = 2, .name = "default"},
+         {.data = 2, .tensor = 2, .options = kAllMatrices, .sequence_parallel = true, .name = "slices"}},
+        {{.data = 1, .tensor = 2, .name = "default"},
+         {.data = 1, .tensor = 4, .name = "default"},
+         {.data = 1, .tensor = 4, .options = kAllMatrices, .name = "all"},
+         {.data = 3, .tensor = 2, .options = kAllMatrices, .name = "all"},
+         {.data = 2, .tensor = 4, .options = kAllMatrices, .name = "all"},
+         {.data = 2, .tensor = 2, .options = kAllMatrices, .strategy = Strategy::NoShard, .name = "replicas"}}),
     ::testing::PrintToStringParamName());
 
 // Layers of one model that are divided over different axes. Each pair is whole along the other's axis.

@@ -1,21 +1,20 @@
 // Norms over the parts of divided layers: the bits of one process with as many parts, and the same norm on every rank.
 #include <gmock/gmock.h>
 
-#include <unistd.h>
-
+#include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <thread>
 
 #include "api/tensor_parallel/parallel_models.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 
 namespace fsdp::parallel_models {
 namespace {
 
+using fsdp::testing::drawn;
 using fsdp::testing::message_of;
 using fsdp::testing::run_ranks;
 using ::testing::AllOf;
@@ -115,8 +114,7 @@ TEST_P(DividedNorms, HaveTheBitsOfOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, DividedNorms,
-                         ::testing::Values(NormCase{1, 2}, NormCase{1, 4}, NormCase{2, 1}, NormCase{2, 2},
-                                           NormCase{3, 2}, NormCase{2, 2, 1}, NormCase{2, 4, kInfinity}),
+                         drawn<NormCase>({{2, 2}, {3, 2}}, {{1, 2}, {1, 4}, {2, 1}, {2, 2, 1}, {2, 4, kInfinity}}),
                          ::testing::PrintToStringParamName());
 
 TEST(DividedNorm, OfAModelThatIsNotShardedHasTheBitsOfOneProcess) {
@@ -178,10 +176,8 @@ TEST(DividedNorm, AnOverflowOnOneTensorRankIsSkippedByAll) {
 
 // Rank 1 clips only when rank 0 has been seen to wait for it; after 20 seconds without, the test fails.
 TEST(DividedNorm, WaitsForTheOtherPartsByName) {
-  run_ranks(2, [](World& world) {
-    const std::filesystem::path seen =
-        std::filesystem::temp_directory_path() / ("fsdp_norm_waits." + std::to_string(getppid()));
-    if (world.rank() == 0) std::filesystem::remove(seen);
+  std::atomic<bool> is_seen = false;
+  run_ranks(2, [&](World& world) {
     WideModel divided = wide_over(world);
     World alone = world.split(world.rank());
     ShardedModel sharded = shard(divided, alone);
@@ -195,13 +191,12 @@ TEST(DividedNorm, WaitsForTheOtherPartsByName) {
     if (world.rank() == 0) {
       std::thread watcher([&] {
         EXPECT_TRUE(wait_for([&] { return sharded.waits_for().find("other parts") != std::string::npos; }));
-        std::ofstream(seen) << "waits";
+        is_seen = true;
       });
       sharded.clip_grad_norm_(1);
       watcher.join();
-      std::filesystem::remove(seen);
     } else {
-      wait_for([&] { return std::filesystem::exists(seen); });
+      wait_for([&] { return is_seen.load(); });
       sharded.clip_grad_norm_(1);
     }
     EXPECT_EQ(sharded.waits_for(), "");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/command.h"
+#include "support/drawn.h"
 #include "support/required.h"
 #include "support/temporary_folder.h"
 
@@ -23,8 +24,9 @@ TEST_P(PythonFormats, AreReadAndWrittenByBothSides) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PythonFormats,
-                         ::testing::Values("torch_save", "hostile", "hugging_face", "distributed", "ranks_that_read",
-                                           "transformers", "gpt2", "trained"),
+                         fsdp::testing::drawn<std::string>({"torch_save"},
+                                                           {"hostile", "hugging_face", "distributed", "ranks_that_read",
+                                                            "transformers", "gpt2", "trained"}),
                          [](const auto& name) { return name.param; });
 
 }  // namespace

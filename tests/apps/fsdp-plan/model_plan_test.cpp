@@ -163,7 +163,7 @@ TEST(PlanCalibration, SaysWhyThereIsNone) {
 }
 
 // The real program, which has LibTorch.
-TEST(PlanCalibration, MeasuresThisHost) {
+TEST(PlanCalibrationAlone, MeasuresThisHost) {
   const TemporaryFolder folder;
   const Ending ending = run_plan("calibrate --quick --output " + folder / "host.toml");
   ASSERT_EQ(ending.code, 0) << ending.output;

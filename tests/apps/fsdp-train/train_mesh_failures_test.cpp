@@ -31,7 +31,9 @@ TEST_F(TrainMeshFailures, GoOnFromTheNewestCheckpoint) {
 
 // A rank that is stopped, and does not die, is found by the others' deadline. Most of a step's time is in its passes,
 // so that one of a few stops comes there.
-TEST_F(TrainMeshFailures, OfAStoppedRankNameItsStage) {
+// Nothing runs beside it (alone.cmake).
+using TrainMeshFailuresAlone = TrainMeshFailures;
+TEST_F(TrainMeshFailuresAlone, OfAStoppedRankNameItsStage) {
   const std::string arguments =
       std::string(kGpt2) + "--ranks 2 --pipeline-parallel 2 --micro-batches 40 --steps 100000 --timeout 8 ";
   bool names_stage = false;

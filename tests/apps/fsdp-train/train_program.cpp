@@ -8,8 +8,6 @@
 
 using nlohmann::json;
 
-Ending run_train(const std::string& arguments) { return run_command(FSDP_TRAIN_PROGRAM " " + arguments); }
-
 json evaluated(const std::string& arguments) {
   const Ending ending = run_train("--eval-only --json --threads 1 " + arguments);
   EXPECT_EQ(ending.code, 0) << ending.output;

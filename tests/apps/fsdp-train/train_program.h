@@ -10,6 +10,7 @@
 #include "apps/command.h"
 #include "support/temporary_folder.h"
 
+// Where no shell is needed to understand the arguments, the program may be called instead of started (call_train.cpp).
 Ending run_train(const std::string& arguments);
 
 // What --eval-only --json prints with these arguments; the test fails where that fails.

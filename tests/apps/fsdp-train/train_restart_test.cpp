@@ -115,7 +115,9 @@ TEST_F(TrainRestart, GoesOnFromMemoryWithTheRestOfAStep) {
 
 // A save is slow enough to be hit, and updates, in which a kill would begin the run anew, are a small part of a step.
 // On a busy machine several steps may pass before the kill.
-TEST_F(TrainRestart, SavesAtOnceWhereAKillBrokeOffASave) {
+// Nothing runs beside it (alone.cmake).
+using TrainRestartAlone = TrainRestart;
+TEST_F(TrainRestartAlone, SavesAtOnceWhereAKillBrokeOffASave) {
   const std::string arguments =
       "--ranks 2 --steps 16 --save-every 10 --width 384 --layers 4 --batch 1 --context 96 --threads 1 --hot-restart ";
   bool broke_off = false;

@@ -15,7 +15,9 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kLongest{60};
 
-TEST_F(TrainProgram, NamesARankThatIsSlow) {
+// Nothing runs beside it (alone.cmake).
+using TrainSlowRankAlone = TrainProgram;
+TEST_F(TrainSlowRankAlone, NamesARankThatIsSlow) {
   const std::string run = folder_ / "run";
   const std::string told = "rank 1 is slow: its steps take ";
   Job job(tiny_arguments("run", "--ranks 2 --steps 1000000 --width 64 --context 64 --batch 8"), run, 5);

@@ -49,7 +49,9 @@ TEST_F(TrainTerminal, ShowsOneBarWhateverTheWidth) {
   terminal_.expect_one_bar(80, "loss ");
 }
 
-TEST_F(TrainTerminal, KeepsALinePerValidationAndWrapsNone) {
+// Nothing runs beside it (alone.cmake).
+using TrainTerminalAlone = TrainTerminal;
+TEST_F(TrainTerminalAlone, KeepsALinePerValidationAndWrapsNone) {
   start(80, "--ranks 2 --steps 1000000 --schedule constant --validate-every 100 --validation-windows 2");
   const auto validations = [](const std::vector<std::string>& lines) {
     return std::count_if(lines.begin(), lines.end(),

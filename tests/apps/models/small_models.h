@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/language_model.h"
+#include "support/drawn.h"
 
 namespace models {
 
@@ -47,8 +48,8 @@ inline std::string name_of_case(const ::testing::TestParamInfo<SmallModel>& info
 class SmallModels : public ::testing::TestWithParam<SmallModel> {};
 
 inline auto all_small_models() {
-  return ::testing::Values(SmallModel{Family::Gpt2}, SmallModel{Family::Gpt2, false}, SmallModel{Family::Llama},
-                           SmallModel{Family::Llama, false});
+  return fsdp::testing::drawn<SmallModel>({{Family::Gpt2}, {Family::Llama, false}},
+                                          {{Family::Gpt2, false}, {Family::Llama}});
 }
 
 inline std::shared_ptr<LanguageModel> make_small(const SmallModel& model, const Division& division = {}) {

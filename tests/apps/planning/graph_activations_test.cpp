@@ -229,9 +229,8 @@ TEST(GraphActivationsWith, ManyLogits) {
   }
 }
 
-const auto kNumberOfModel = [](const auto& info) { return std::to_string(info.index); };
-INSTANTIATE_TEST_SUITE_P(Models, GraphActivations, ::testing::ValuesIn(sample_models()), kNumberOfModel);
-INSTANTIATE_TEST_SUITE_P(Models, OffloadedGraphActivations, ::testing::ValuesIn(sample_models()), kNumberOfModel);
+INSTANTIATE_TEST_SUITE_P(Models, GraphActivations, drawn_sample_models(), name_of_sample);
+INSTANTIATE_TEST_SUITE_P(Models, OffloadedGraphActivations, drawn_sample_models(), name_of_sample);
 
 }  // namespace
 }  // namespace trainer

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "options/options.h"
+#include "support/drawn.h"
 
 namespace trainer {
 
@@ -47,6 +50,24 @@ inline std::vector<NamedModel> sample_models() {
           {"llama with dropout", dropping_llama},
           {"llama with shared keys", shared},
           {"llama with shared keys and dropout", dropping_shared}};
+}
+
+// For INSTANTIATE_TEST_SUITE_P. The model with the most features of each family is tried always.
+inline auto drawn_sample_models() {
+  std::vector<NamedModel> always, others;
+  for (const NamedModel& model : sample_models()) {
+    const std::string name = model.name;
+    const bool has_most_features =
+        name == "gpt2 with one head and dropout" || name == "llama with shared keys and dropout";
+    (has_most_features ? always : others).push_back(model);
+  }
+  return fsdp::testing::drawn(always, others);
+}
+inline std::string name_of_sample(const testing::TestParamInfo<NamedModel>& info) {
+  std::string name = info.param.name;
+  std::erase(name, ',');
+  std::ranges::replace(name, ' ', '_');
+  return name;
 }
 
 // Calls `expect` with runs of a model.

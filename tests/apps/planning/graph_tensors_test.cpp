@@ -150,8 +150,7 @@ TEST(GraphTensorsOf, AShardedModel) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GraphTensors, ::testing::ValuesIn(sample_models()),
-                         [](const auto& info) { return std::to_string(info.index); });
+INSTANTIATE_TEST_SUITE_P(Models, GraphTensors, drawn_sample_models(), name_of_sample);
 
 }  // namespace
 }  // namespace trainer

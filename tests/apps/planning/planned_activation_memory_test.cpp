@@ -19,7 +19,7 @@
 namespace trainer {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 
 // Kept at the end of a forward, to the byte.
 void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
@@ -38,7 +38,7 @@ void expect_planned_activations(fsdp::World& world, const RunOptions& options) {
 class ActivationsOfRuns : public ::testing::TestWithParam<int> {};
 
 TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
-  run_ranks(GetParam(), [](fsdp::World& world) {
+  run_rank_processes(GetParam(), [](fsdp::World& world) {
     const models::ModelConfig gpt2 = {.vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
     models::ModelConfig llama = {
         .family = models::Family::Llama, .vocabulary = 300, .context = 24, .width = 36, .layers = 3, .heads = 6};
@@ -74,7 +74,7 @@ TEST_P(ActivationsOfRuns, ArePlannedForBothFamilies) {
 
 // More than the loss has room for: it keeps some chunks of them.
 TEST(ActivationsOfRunsWith, ManyLogits) {
-  run_ranks(1, [](fsdp::World& world) {
+  run_rank_processes(1, [](fsdp::World& world) {
     RunOptions options;
     options.model = {.vocabulary = 200'003, .context = 24, .width = 8, .layers = 1, .heads = 1};
     options.ranks = world.size();
@@ -90,7 +90,7 @@ TEST(ActivationsOfRunsWith, ManyLogits) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ActivationsOfRuns, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
 TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
-  run_ranks(1, [](fsdp::World& world) {
+  run_rank_processes(1, [](fsdp::World& world) {
     RunOptions options = small_run(world);
     options.freeze = "transformer.h.1,*.mlp.*";
     expect_planned_activations(world, options);
@@ -104,7 +104,7 @@ TEST(ActivationsOfRunsWith, FrozenParametersAndAdapters) {
 
 // At the peak, which comes while a layer runs again where the logits are small.
 TEST(ActivationsOfRunsWith, Recomputation) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = small_run(world);
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       options.model = {.family = family, .vocabulary = 61, .context = 8, .width = 20, .layers = 4, .heads = 2};
@@ -125,7 +125,7 @@ TEST(ActivationsOfRunsWith, Recomputation) {
 
 // The least, and the most, of what a run measures; between them the choice depends on times.
 TEST(ActivationsOfRunsWith, ABudget) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = small_run(world);
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       for (const char* dtype : {"fp32", "bf16"}) {

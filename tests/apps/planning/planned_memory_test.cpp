@@ -11,12 +11,12 @@
 namespace trainer {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 
 class PlannedMemory : public ::testing::TestWithParam<int> {};
 
 TEST_P(PlannedMemory, IsHeldByEveryStrategyAndDtype) {
-  run_ranks(GetParam(), [](fsdp::World& world) {
+  run_rank_processes(GetParam(), [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       for (const char* dtype : kDtypes) {
         for (const char* reduce_dtype : kDtypes) {
@@ -35,7 +35,7 @@ TEST_P(PlannedMemory, IsHeldByEveryStrategyAndDtype) {
 INSTANTIATE_TEST_SUITE_P(Ranks, PlannedMemory, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
 TEST(PlannedMemoryOf, GroupsOfRanks) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     for (const char* strategy : {"hybrid-shard", "hybrid-shard-grad-op", "shard-optimizer"}) {
       SCOPED_TRACE(strategy);
       RunOptions options = small_run(world);
@@ -47,7 +47,7 @@ TEST(PlannedMemoryOf, GroupsOfRanks) {
 }
 
 TEST(PlannedMemoryOf, StepsOfOneMicroBatch) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
       RunOptions options = small_run(world);
@@ -59,7 +59,7 @@ TEST(PlannedMemoryOf, StepsOfOneMicroBatch) {
 }
 
 TEST(PlannedMemoryOf, Muon) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = small_run(world);
     options.optimizer = "muon";
     expect_planned(world, options);
@@ -67,7 +67,7 @@ TEST(PlannedMemoryOf, Muon) {
 }
 
 TEST(PlannedMemoryOf, EveryOptimizerState) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* strategy : {"full-shard", "no-shard"}) {
       for (const char* optimizer : kOptimizers) {
         for (const char* state : kOptimizerStates) {
@@ -85,7 +85,7 @@ TEST(PlannedMemoryOf, EveryOptimizerState) {
 }
 
 TEST(PlannedMemoryOf, FrozenParametersAndAdapters) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* strategy : {"full-shard", "shard-grad-op", "shard-optimizer", "no-shard"}) {
       SCOPED_TRACE(strategy);
       RunOptions options = small_run(world);
@@ -100,7 +100,7 @@ TEST(PlannedMemoryOf, FrozenParametersAndAdapters) {
 }
 
 TEST(PlannedMemoryOf, ModelsOfFewUnits) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (int64_t layers : {1, 2}) {
       SCOPED_TRACE(layers);
       RunOptions options = small_run(world);
@@ -111,7 +111,7 @@ TEST(PlannedMemoryOf, ModelsOfFewUnits) {
 }
 
 TEST(PlannedMemoryOf, UnitsOfSeveralLayers) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       for (int64_t layers : {2, 3, 9}) {
         SCOPED_TRACE(testing::Message() << strategy << ", " << layers << " layers");

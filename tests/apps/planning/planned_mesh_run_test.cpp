@@ -11,10 +11,10 @@
 namespace trainer {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 
 TEST(PlannedMeshRun, OfAPipeline) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* schedule : {"one-at-a-time", "all-forward-all-backward", "one-forward-one-backward"}) {
       SCOPED_TRACE(schedule);
       RunOptions options = small_mesh_run(2, 2, 1);
@@ -25,7 +25,7 @@ TEST(PlannedMeshRun, OfAPipeline) {
 }
 
 TEST(PlannedMeshRun, OfSeveralStagesPerRank) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = small_mesh_run(2, 2, 1);
     options.pipeline_schedule = "interleaved";
     options.stages_per_rank = 2;
@@ -34,7 +34,7 @@ TEST(PlannedMeshRun, OfSeveralStagesPerRank) {
 }
 
 TEST(PlannedMeshRun, OfBothFamiliesUntiedAndWithDropout) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = small_mesh_run(2, 2, 1);
     options.model.tied_embeddings = false;
     options.model.embedding_dropout = options.model.residual_dropout = options.model.attention_dropout = 0.1;
@@ -49,7 +49,7 @@ TEST(PlannedMeshRun, OfBothFamiliesUntiedAndWithDropout) {
 
 // The input of a stage's first layer counts from its first use of a parameter on: not if the layer runs again.
 TEST(PlannedMeshRun, OfRecomputedLayers) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const char* recomputed : {"all", "selective", "2"}) {
       SCOPED_TRACE(recomputed);
       RunOptions options = small_mesh_run(2, 2, 1);
@@ -60,7 +60,7 @@ TEST(PlannedMeshRun, OfRecomputedLayers) {
 }
 
 TEST(PlannedMeshRun, OfDividedLayers) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       for (const bool slices : {false, true}) {
         SCOPED_TRACE(std::string(models::name_of(family)) + (slices ? ", slices" : ""));
@@ -75,7 +75,7 @@ TEST(PlannedMeshRun, OfDividedLayers) {
 }
 
 TEST(PlannedMeshRun, OfShardedStages) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     for (const char* strategy : kStrategies) {
       SCOPED_TRACE(strategy);
       RunOptions options = small_mesh_run(4, 2, 1);
@@ -86,7 +86,7 @@ TEST(PlannedMeshRun, OfShardedStages) {
 }
 
 TEST(PlannedMeshRun, OfShardedStagesOfOtherModels) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     RunOptions options = small_mesh_run(4, 2, 1);
     options.model.tied_embeddings = false;
     {
@@ -109,7 +109,7 @@ TEST(PlannedMeshRun, OfShardedStagesOfOtherModels) {
 
 // Units end where a stage does.
 TEST(PlannedMeshRun, OfUnitsOfSeveralLayers) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     RunOptions options = small_mesh_run(4, 2, 1);
     options.model.layers = 8;
     for (int64_t layers : {2, 3, 8}) {
@@ -137,7 +137,7 @@ TEST(PlannedMeshRun, OfUnitsOfSeveralLayers) {
 }
 
 TEST(PlannedMeshRun, OfDividedStages) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     for (const bool slices : {false, true}) {
       RunOptions options = small_mesh_run(4, 2, 2);
       options.sequence_parallel = slices;
@@ -147,7 +147,7 @@ TEST(PlannedMeshRun, OfDividedStages) {
 }
 
 TEST(PlannedMeshRun, OfShardedDividedLayers) {
-  run_ranks(4, [](fsdp::World& world) {
+  run_rank_processes(4, [](fsdp::World& world) {
     RunOptions options = small_mesh_run(4, 1, 2);
     expect_planned_mesh(world, options);
     options.param_dtype = "bf16";
@@ -156,7 +156,7 @@ TEST(PlannedMeshRun, OfShardedDividedLayers) {
 }
 
 TEST(PlannedMeshRun, OfSeveralPartsOfARank) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     for (const models::Family family : {models::Family::Gpt2, models::Family::Llama}) {
       for (const bool slices : {false, true}) {
         SCOPED_TRACE(std::string(models::name_of(family)) + (slices ? ", slices" : ""));

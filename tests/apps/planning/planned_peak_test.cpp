@@ -23,7 +23,7 @@
 namespace trainer {
 namespace {
 
-using fsdp::testing::run_ranks;
+using fsdp::testing::run_rank_processes;
 
 // The bytes of memory that this process allocated, as the kernel counts them: of a page that several processes share,
 // each has an equal part. Pages of LibTorch's files do not count, since that part changes whenever another program that
@@ -160,7 +160,7 @@ TEST_P(PlannedPeak, IsThatOfAStep) {
   for (const char* dtype : {"fp32", "bf16"}) {
     // Without these instructions LibTorch's products in bf16 take minutes here.
     if (dtype == std::string("bf16") && !__builtin_cpu_supports("avx512bw")) continue;
-    run_ranks(GetParam(), [&](fsdp::World& world) {
+    run_rank_processes(GetParam(), [&](fsdp::World& world) {
       RunOptions options = large_run(world);
       options.param_dtype = dtype;
       expect_planned_peak(world, options);
@@ -169,7 +169,7 @@ TEST_P(PlannedPeak, IsThatOfAStep) {
 }
 
 TEST_P(PlannedPeak, IsThatOfAStepThatRunsItsBlocksAgain) {
-  run_ranks(GetParam(), [&](fsdp::World& world) {
+  run_rank_processes(GetParam(), [&](fsdp::World& world) {
     RunOptions options = large_run(world);
     options.activation_checkpoint = "all";
     expect_planned_peak(world, options);
@@ -177,7 +177,7 @@ TEST_P(PlannedPeak, IsThatOfAStepThatRunsItsBlocksAgain) {
 }
 
 TEST(PlannedPeakOf, ALlamasStep) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = large_run(world);
     options.model.family = models::Family::Llama;
     expect_planned_peak(world, options);
@@ -185,7 +185,7 @@ TEST(PlannedPeakOf, ALlamasStep) {
 }
 
 TEST(PlannedPeakOf, AStepThatKeepsProducts) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = large_run(world);
     options.activation_checkpoint = "selective";
     expect_planned_peak(world, options);
@@ -194,7 +194,7 @@ TEST(PlannedPeakOf, AStepThatKeepsProducts) {
 
 // The least one: with more the choice depends on times.
 TEST(PlannedPeakOf, AStepWithABudget) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options = large_run(world);
     options.activation_memory = 1;
     options.activation_memory = planned_activations(options, false).in_memory;
@@ -204,7 +204,7 @@ TEST(PlannedPeakOf, AStepWithABudget) {
 
 TEST(PlannedPeakOf, AStepWhoseOptimizerLiesInFiles) {
   const fsdp::testing::ScratchDirectory scratch;
-  run_ranks(2, [&](fsdp::World& world) {
+  run_rank_processes(2, [&](fsdp::World& world) {
     RunOptions options = large_run(world);
     options.offload = "optimizer";
     options.offload_directory = scratch.path().string();

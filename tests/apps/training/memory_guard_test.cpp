@@ -12,6 +12,7 @@
 namespace trainer {
 namespace {
 
+using fsdp::testing::run_rank_processes;
 using fsdp::testing::run_ranks;
 
 // True if the memory of a tensor comes from an allocator that is not glibc's.
@@ -23,7 +24,7 @@ bool returns_freed_memory() {
 }
 
 TEST(MemoryGuard, ReturnsFreedMemoryOfARunThatBarelyFits) {
-  run_ranks(2, [](fsdp::World& world) {
+  run_rank_processes(2, [](fsdp::World& world) {
     RunOptions options;
     options.model = {.vocabulary = 256, .context = 32, .width = 32, .layers = 2, .heads = 2};
     options.ranks = world.size();

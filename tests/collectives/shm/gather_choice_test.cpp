@@ -24,6 +24,7 @@ using collectives::shm::GatherBy;
 using collectives::shm::GatherSeconds;
 using ::testing::HasSubstr;
 using testing::message_of;
+using testing::run_rank_processes;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
 using testing::RunResult;
@@ -68,7 +69,7 @@ TEST(ShmGather, IsTriedWithThePeersMemory) {
 
 TEST(ShmGather, IsByTheMappingOnOneNode) {
   const testing::ScratchDirectory scratch;
-  run_ranks(
+  run_rank_processes(
       2,
       [&](World& world) {
         auto context = make_context(world, scratch.path());
@@ -91,7 +92,7 @@ TEST(ShmGather, ByAnUnknownWordIsAnError) {
 }
 
 TEST(ShmGather, ThatRanksWantToBeDifferentIsAnErrorOnEveryRank) {
-  run_ranks(
+  run_rank_processes(
       2,
       [](World& world) {
         std::optional<testing::CopyingGathers> copying;

@@ -11,6 +11,7 @@
 
 #include "collectives/group_checks.h"
 #include "collectives/shm/over_shm.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 #include "support/run_ranks.h"
 #include "support/scratch_directory.h"
@@ -23,6 +24,7 @@ namespace {
 using collectives::Group;
 using ::testing::HasSubstr;
 using testing::message_of;
+using testing::run_rank_processes;
 using testing::run_ranks;
 using testing::run_ranks_to_end;
 using testing::RunResult;
@@ -52,7 +54,7 @@ TEST_P(Shm, MovesWholeTensors) {
       GetParam(), [](World& world) { collectives::check_whole_tensors(world.state()->group()); }, testing::over_shm());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Shm, ::testing::Values(2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, Shm, testing::drawn<int>({3}, {2, 4}), ::testing::PrintToStringParamName());
 
 TEST(ShmGroup, AFurtherGroupHasMemoryOfItsOwn) {
   run_ranks(
@@ -98,7 +100,7 @@ int64_t count_mappings() {
 }
 
 TEST(ShmGroup, LeavesNothingBehindInItsProcess) {
-  run_ranks(
+  run_rank_processes(
       2,
       [](World& world) {
         const int64_t files = count_open_files(), mappings = count_mappings();

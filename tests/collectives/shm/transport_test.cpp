@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collectives/shm/thread_ranks.h"
+#include "support/drawn.h"
 #include "support/message_of.h"
 
 namespace fsdp::collectives::shm {
@@ -74,7 +75,7 @@ void share_texts(Transport& transport, size_t size, std::mt19937& random) {
 }
 
 class ShmTransport : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, ShmTransport, ::testing::Values(2, 3, 5), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, ShmTransport, testing::drawn<int>({3}, {2, 5}), ::testing::PrintToStringParamName());
 
 TEST_P(ShmTransport, MovesMessagesOfEveryLength) {
   run_transports(GetParam(), [](Transport& transport, Ranks&) {
