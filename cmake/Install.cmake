@@ -33,7 +33,6 @@ endif()
 
 # Each program says what its options are: it is asked when it is installed.
 install(CODE "
-  set(made \"${PROJECT_BINARY_DIR}/apps/manual\")
   set(prefix \"\${CMAKE_INSTALL_PREFIX}\")
   include(\"${PROJECT_SOURCE_DIR}/cmake/InstallManual.cmake\")
   install_manual(fsdp-train \"$<TARGET_FILE:fsdp-train>\")

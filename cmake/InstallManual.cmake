@@ -1,11 +1,15 @@
-# Makes the manual pages and the completions of an installation by asking each program for its own.
-#   made: a folder to make them in; prefix: where they are installed
-function(install_text program folder name)
-  execute_process(COMMAND ${program} ${ARGN} OUTPUT_FILE ${made}/${name} RESULT_VARIABLE failed)
+# Puts the manual pages and the completions into an installation, by asking each program for its own. Each is written
+# where it belongs, with no copy in the build: several installations may run at once.
+#   prefix: where they are installed, below $DESTDIR
+function(install_text program file)
+  execute_process(COMMAND ${program} ${ARGN} OUTPUT_VARIABLE text RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "${program} ${ARGN} ended with ${failed}: its manual cannot be installed")
   endif()
-  file(INSTALL DESTINATION ${prefix}/${folder} TYPE FILE FILES ${made}/${name})
+  set(path "$ENV{DESTDIR}${prefix}/${file}")
+  message(STATUS "Installing: ${path}")
+  file(WRITE "${path}" "${text}")
+  file(CHMOD "${path}" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 endfunction()
 
 # install_manual(<name> <program>), by its path; of a program that is not built it says so
@@ -14,9 +18,8 @@ function(install_manual name program)
     message(STATUS "${name} is not built, and left out")
     return()
   endif()
-  file(MAKE_DIRECTORY ${made})
-  install_text(${program} share/man/man1 ${name}.1 man)
-  install_text(${program} share/bash-completion/completions ${name} completion bash)
-  install_text(${program} share/zsh/site-functions _${name} completion zsh)
-  install_text(${program} share/fish/vendor_completions.d ${name}.fish completion fish)
+  install_text(${program} share/man/man1/${name}.1 man)
+  install_text(${program} share/bash-completion/completions/${name} completion bash)
+  install_text(${program} share/zsh/site-functions/_${name} completion zsh)
+  install_text(${program} share/fish/vendor_completions.d/${name}.fish completion fish)
 endfunction()

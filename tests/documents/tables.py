@@ -89,7 +89,7 @@ INSTEAD = {
         "--lr 2e-5 --export": "--lr 2e-5 --export --steps 1 --run runs/tuned --sample-length 8",
     },
     "docs/install.md": {
-        # Its own program; the library is compiled by install.fetch_content.
+        # Its own program; install.fetch_content shows that the library is compiled as in this build.
         "cmake --build counting/build\n": "cmake --build counting/build --target CMakeFiles/counting.dir/main.cpp.o\n",
     },
     "recipes/gpt2.toml": {"openwebtext/": "src/", "FILE.model": "train:512", "--ranks 8": "--ranks 8 --dry-run"},

@@ -2,7 +2,7 @@
 // which units stay full, ranks that use other units or have no batch, steps inside a backward, backwards that throw,
 // several micro-batches in flight.
 //
-// FSDP_PROGRAMS=100000 test_schedule --gtest_filter='RandomPrograms.*' draws so many, from FSDP_FIRST_PROGRAM on.
+// FSDP_PROGRAMS=100000 test_pure --gtest_filter='RandomPrograms.*' draws so many, from FSDP_FIRST_PROGRAM on.
 #include <gmock/gmock.h>
 
 #include <algorithm>

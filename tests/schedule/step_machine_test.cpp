@@ -123,7 +123,7 @@ TEST(Misuse, IsTheTableOfTheErrorsPage) {
     return;
   }
   EXPECT_EQ(page.substr(begin, end - begin), table)
-      << "write it by: FSDP_WRITE_DOCS=1 test_schedule --gtest_filter='Misuse.*'";
+      << "write it by: FSDP_WRITE_DOCS=1 test_pure --gtest_filter='Misuse.*'";
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
-#include "base/pace.h"
-
 namespace fsdp::collectives::hosts {
 
 namespace {
@@ -18,7 +16,7 @@ GroupSpec spec_of_host(const GroupSpec& spec) {
   GroupSpec own{.store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("host{}", host), spec.store),
                 .rank = spec.rank % ranks,
                 .size = ranks,
-                .timeout = spec.timeout + paced(kGrace),
+                .timeout = spec.timeout + kGrace,
                 .calls = spec.calls,
                 .place = spec.place};
   for (int rank = host * ranks; rank < (host + 1) * ranks; ++rank)
